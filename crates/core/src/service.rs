@@ -1,0 +1,196 @@
+//! A labelled workload: what it asks for ([`Spec`]) and what it is doing ([`State`]).
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ipnet::IpNet;
+
+use crate::moment::Moment;
+use crate::name::HostPattern;
+
+/// Which orchestrator a service belongs to and what it is called there. Displayed as `source/name`.
+///
+/// The name, not an orchestrator's own id, is the key: a service that is removed and created anew is
+/// the same service to its players.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ServiceId {
+    pub source: SourceId,
+    pub name: Arc<str>,
+}
+
+/// The name of a source: `file`, `process`, `docker`, `swarm`.
+pub type SourceId = &'static str;
+
+impl ServiceId {
+    pub fn new(source: SourceId, name: &str) -> Self {
+        Self { source, name: name.into() }
+    }
+}
+
+impl fmt::Display for ServiceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.source, self.name)
+    }
+}
+
+/// All services of one source at one moment.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Snapshot {
+    pub services: Vec<Service>,
+}
+
+/// One service as its source saw it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Service {
+    pub id: ServiceId,
+    pub spec: Arc<Spec>,
+    pub state: State,
+    /// Whether the source can start and stop it at all.
+    pub scalable: bool,
+    /// What is wrong with it beside its state, each a sentence with the fix.
+    pub problems: Vec<String>,
+}
+
+/// What a service is doing, as its orchestrator tells it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum State {
+    /// Stopped on purpose or ended by itself; a wake starts it.
+    Asleep,
+    /// On its way up. `reason` says what it is doing: "pulling the image", "waiting for the health check".
+    Starting { reason: String },
+    /// Its process runs. Whether the game answers is for a status ping to find out.
+    Running(Running),
+    /// Down after a crash; its orchestrator starts it again at `until`.
+    Restarting { until: Moment, reason: String },
+    /// Told to stop and still running: players in it stay, new ones wait.
+    Stopping,
+    /// Its orchestrator gave up on it.
+    Failed { reason: String },
+    /// The orchestrator did not answer or could not be understood. Never a reason to act.
+    Unknown { reason: String },
+}
+
+/// A running instance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Running {
+    /// Changes whenever the instance does (a task id, a process id with its start time).
+    pub run: Arc<str>,
+    /// Where to dial, in order of preference. Empty: running, but nowhere the gate can reach.
+    pub endpoints: Vec<Endpoint>,
+}
+
+/// An address to dial now. A name is resolved at each dial.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Endpoint {
+    pub host: Arc<str>,
+    pub port: u16,
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.host.contains(':') {
+            write!(f, "[{}]:{}", self.host, self.port)
+        } else {
+            write!(f, "{}:{}", self.host, self.port)
+        }
+    }
+}
+
+/// What a service's labels or configuration ask for, checked, with the defaults filled in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spec {
+    pub hosts: Vec<HostPattern>,
+    /// Takes connections whose hostname nobody claims.
+    pub default: bool,
+    /// Whether the default route may wake it. A scanner that dials the bare address must not.
+    pub default_wakes: bool,
+    /// A join may wake it.
+    pub wake: bool,
+    /// It may be put to sleep.
+    pub sleep: bool,
+    /// How long it must be empty, continuously, before it sleeps.
+    pub idle: Duration,
+    /// How long a start may take before the players who wait are told that it failed.
+    pub start_timeout: Duration,
+    /// After a failed start: how long until a join may try again.
+    pub cooldown: Duration,
+    pub wait: Wait,
+    /// How long a join is held on an open socket. The client itself gives up after 30 s.
+    pub hold: Duration,
+    pub players: Players,
+    pub ready: Ready,
+    pub clients: Clients,
+    pub wakers: Wakers,
+    pub send_proxy: Option<ProxyVersion>,
+    /// Replaces the address field of the handshake that the backend sees.
+    pub rewrite_host: Option<String>,
+    pub texts: Texts,
+}
+
+/// How a player waits for a server that is not up yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// On the open socket, then a readable disconnect.
+    Hold,
+    /// Not at all: a readable disconnect at once.
+    Kick,
+}
+
+/// Who counts the players of a running server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Players {
+    /// The game's own status answer. A game that does not answer is kept awake.
+    Game,
+    /// The gate's own connections, for games that cannot be asked.
+    Connections,
+}
+
+/// What proves that a running server takes players.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ready {
+    /// It answers a status ping.
+    Status,
+    /// Its port accepts a connection.
+    Tcp,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProxyVersion {
+    V1,
+    V2,
+}
+
+/// Which client addresses may connect. A denied address is refused even if it is allowed too.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Clients {
+    /// Empty: everybody.
+    pub allow: Vec<IpNet>,
+    pub deny: Vec<IpNet>,
+}
+
+/// Who may wake a service. All empty: everybody who may connect. Otherwise any one match is enough.
+/// Names and UUIDs are what the client claims; only an address is evidence.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Wakers {
+    /// Lower case.
+    pub names: BTreeSet<String>,
+    pub uuids: BTreeSet<uuid::Uuid>,
+    pub addresses: Vec<IpNet>,
+}
+
+/// Text templates, one per state a player can meet: MiniMessage, `&`/`§` codes or a JSON component, with
+/// tokens in braces such as `{server}`, `{eta}` and `{countdown}`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Texts {
+    pub asleep: String,
+    pub starting: String,
+    pub restarting: String,
+    pub stopping: String,
+    pub failed: String,
+    /// The server should be up but nothing answers.
+    pub unreachable: String,
+    /// The disconnect shown to a player who waited, or may not wait, while the server starts.
+    pub wait: String,
+}

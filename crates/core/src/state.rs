@@ -1,0 +1,1 @@
+//! From what an orchestrator says to one [`State`](crate::service::State): one pure function each.

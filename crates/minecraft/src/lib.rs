@@ -1,0 +1,1 @@
+//! The Minecraft Java wire, sans-IO.
