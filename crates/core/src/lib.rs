@@ -1,7 +1,14 @@
 //! What Swarmgate decides. No sockets, no clock, no environment: facts and the time come in, verdicts,
 //! effects and views go out. The crate `swarmgate` acts on them.
 
+pub mod event;
+pub mod fleet;
+pub mod knock;
+pub mod learned;
 pub mod moment;
 pub mod name;
+pub mod routes;
 pub mod service;
+pub mod span;
 pub mod state;
+pub mod throttle;

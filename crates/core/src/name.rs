@@ -1,5 +1,6 @@
 //! Hostnames in their one normal form, the same for what people configure and what clients send.
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -71,6 +72,12 @@ impl HostName {
         std::iter::successors(self.0.split_once('.').map(|(_, rest)| rest), |name| {
             name.split_once('.').map(|(_, rest)| rest)
         })
+    }
+}
+
+impl Borrow<str> for HostName {
+    fn borrow(&self) -> &str {
+        &self.0
     }
 }
 

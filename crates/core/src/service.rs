@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ipnet::IpNet;
 
+use crate::knock::Player;
 use crate::moment::Moment;
 use crate::name::HostPattern;
 
@@ -70,6 +72,31 @@ pub enum State {
     Failed { reason: String },
     /// The orchestrator did not answer or could not be understood. Never a reason to act.
     Unknown { reason: String },
+}
+
+impl State {
+    /// Its word in the lexicon, lower case.
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Asleep => "asleep",
+            Self::Starting { .. } => "starting",
+            Self::Running(_) => "running",
+            Self::Restarting { .. } => "restarting",
+            Self::Stopping => "stopping",
+            Self::Failed { .. } => "failed",
+            Self::Unknown { .. } => "unknown",
+        }
+    }
+
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            Self::Starting { reason }
+            | Self::Restarting { reason, .. }
+            | Self::Failed { reason }
+            | Self::Unknown { reason } => Some(reason),
+            Self::Asleep | Self::Running(_) | Self::Stopping => None,
+        }
+    }
 }
 
 /// A running instance.
@@ -170,6 +197,14 @@ pub struct Clients {
     pub deny: Vec<IpNet>,
 }
 
+impl Clients {
+    pub fn admit(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        let among = |nets: &[IpNet]| nets.iter().any(|net| net.contains(&address));
+        !among(&self.deny) && (self.allow.is_empty() || among(&self.allow))
+    }
+}
+
 /// Who may wake a service. All empty: everybody who may connect. Otherwise any one match is enough.
 /// Names and UUIDs are what the client claims; only an address is evidence.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -178,6 +213,17 @@ pub struct Wakers {
     pub names: BTreeSet<String>,
     pub uuids: BTreeSet<uuid::Uuid>,
     pub addresses: Vec<IpNet>,
+}
+
+impl Wakers {
+    pub fn admit(&self, player: &Player, address: IpAddr) -> bool {
+        let everybody = self.names.is_empty() && self.uuids.is_empty() && self.addresses.is_empty();
+        let address = address.to_canonical();
+        everybody
+            || self.names.contains(&player.name.to_lowercase())
+            || player.uuid.is_some_and(|uuid| self.uuids.contains(&uuid))
+            || self.addresses.iter().any(|net| net.contains(&address))
+    }
 }
 
 /// Text templates, one per state a player can meet: MiniMessage, `&`/`§` codes or a JSON component, with
@@ -193,4 +239,80 @@ pub struct Texts {
     pub unreachable: String,
     /// The disconnect shown to a player who waited, or may not wait, while the server starts.
     pub wait: String,
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    #[test]
+    fn deny_beats_allow_and_no_list_admits_all() {
+        let net = |text: &str| text.parse::<IpNet>().unwrap();
+        let address = |text: &str| text.parse::<IpAddr>().unwrap();
+        let open = Clients::default();
+        let listed = Clients { allow: vec![net("192.0.2.0/24")], deny: vec![net("192.0.2.66/32")] };
+        for (clients, from, admitted) in [
+            (&open, "203.0.113.9", true),
+            (&listed, "192.0.2.1", true),
+            (&listed, "::ffff:192.0.2.1", true),
+            (&listed, "192.0.2.66", false),
+            (&listed, "::ffff:192.0.2.66", false),
+            (&listed, "203.0.113.9", false),
+        ] {
+            assert_eq!(clients.admit(address(from)), admitted, "{from}");
+        }
+    }
+
+    #[test]
+    fn any_one_match_lets_a_player_wake() {
+        let uuid = uuid::Uuid::from_u128(7);
+        let wakers = Wakers {
+            names: ["alex".to_owned()].into(),
+            uuids: [uuid].into(),
+            addresses: vec!["192.0.2.0/24".parse().unwrap()],
+        };
+        let stranger = "203.0.113.9".parse().unwrap();
+        let friend = "192.0.2.4".parse().unwrap();
+        for (name, claimed, from, may) in [
+            ("ALEX", None, stranger, true),
+            ("Sam", Some(uuid), stranger, true),
+            ("Sam", None, friend, true),
+            ("Sam", Some(uuid::Uuid::from_u128(8)), stranger, false),
+        ] {
+            let player = Player { name: name.to_owned(), uuid: claimed };
+            assert_eq!(wakers.admit(&player, from), may, "{name}");
+            assert!(Wakers::default().admit(&player, from));
+        }
+    }
+
+    /// A plain spec for tests.
+    pub(crate) fn spec(hosts: &[&str]) -> Spec {
+        Spec {
+            hosts: hosts.iter().map(|host| HostPattern::parse(host).unwrap()).collect(),
+            default: false,
+            default_wakes: false,
+            wake: true,
+            sleep: true,
+            idle: Duration::from_secs(600),
+            start_timeout: Duration::from_secs(300),
+            cooldown: Duration::from_secs(60),
+            wait: Wait::Hold,
+            hold: Duration::from_secs(25),
+            players: Players::Game,
+            ready: Ready::Status,
+            clients: Clients::default(),
+            wakers: Wakers::default(),
+            send_proxy: None,
+            rewrite_host: None,
+            texts: Texts {
+                asleep: "asleep".into(),
+                starting: "starting".into(),
+                restarting: "restarting".into(),
+                stopping: "stopping".into(),
+                failed: "failed".into(),
+                unreachable: "unreachable".into(),
+                wait: "wait".into(),
+            },
+        }
+    }
 }

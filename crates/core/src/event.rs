@@ -1,0 +1,16 @@
+//! What is worth telling a person.
+
+use crate::routes::Conflict;
+use crate::service::ServiceId;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// A service went from one state to another; `from` and `to` are the lexicon's words.
+    Changed {
+        service: ServiceId,
+        from: &'static str,
+        to: &'static str,
+        why: String,
+    },
+    RouteConflict(Conflict),
+}

@@ -1,0 +1,467 @@
+//! The fleet: every known service, who sits in it, and when it wakes and sleeps.
+//!
+//! All of it is decided here, in plain calls with the time as an argument. The caller holds one lock around
+//! the [`Fleet`], carries out the [`Effect`]s it takes, and reports back what became of them.
+
+mod record;
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::event::Event;
+use crate::knock::{Face, Knock, Player, Purpose, Refusal, Seat, Verdict, Waiting};
+use crate::learned::Learned;
+use crate::moment::Moment;
+use crate::name::HostName;
+use crate::routes::{Match, Routes};
+use crate::service::{Clients, Endpoint, ProxyVersion, Ready, ServiceId, Snapshot, SourceId, State, Wait};
+use crate::throttle::{Rate, Source, Throttle};
+use record::{Record, Step};
+
+/// What holds for all services together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Policy {
+    pub clients: Clients,
+    /// Starts under way at one time; the others queue.
+    pub waking_at_once: usize,
+    /// Servers awake at one time; `None` for no limit.
+    pub awake_at_once: Option<usize>,
+    /// How often one source may wake a sleeping server.
+    pub wake_rate: Rate,
+    /// Sources the rate does not apply to.
+    pub trusted: Vec<ipnet::IpNet>,
+}
+
+/// What the shell has to do. Each scale and each probe is answered by exactly one report.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
+    /// Report with [`Fleet::scaled`], before the next [`Fleet::observe`] that shows its result.
+    Scale {
+        service: ServiceId,
+        up: bool,
+    },
+    /// Report with [`Fleet::probed`].
+    Probe(Probe),
+    /// Keep this over restarts.
+    Remember {
+        service: ServiceId,
+        learned: Arc<Learned>,
+    },
+    Tell(Event),
+}
+
+/// One look at a running game.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Probe {
+    pub service: ServiceId,
+    pub run: Arc<str>,
+    pub endpoints: Vec<Endpoint>,
+    pub how: Ready,
+    pub proxy: Option<ProxyVersion>,
+}
+
+/// What a probe found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Probed {
+    /// The game answered a status ping. `online` is `None` if the answer does not say.
+    Answered {
+        online: Option<u32>,
+        status: serde_json::Value,
+    },
+    /// The port took a connection.
+    Accepted,
+    Silent {
+        reason: String,
+    },
+}
+
+/// What everybody may know: the state of each service, as published on every change.
+pub type View = BTreeMap<ServiceId, Face>;
+
+/// One service, in full, for people and programs that ask.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    pub face: Face,
+    pub since: Moment,
+    pub seats: usize,
+    pub online: Option<u32>,
+    pub scalable: bool,
+    /// When it will be put to sleep if nobody comes.
+    pub sleeps_at: Option<Moment>,
+    pub last_failure: Option<String>,
+    pub problems: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CommandError {
+    #[error("there is no service called '{0}'")]
+    NoSuchService(String),
+    #[error("several services are called '{0}': {1}")]
+    Ambiguous(String, String),
+    #[error("{0} cannot be started or stopped by the gate: it has only an address")]
+    NotScalable(ServiceId),
+    #[error("{0} is {1}")]
+    NotNow(ServiceId, &'static str),
+    #[error("{service} has players in it ({seats} through the gate, {online} by the game's count)")]
+    Occupied { service: ServiceId, seats: usize, online: u32 },
+    #[error("{0}: the game did not say how many players it has, and unknown is not empty")]
+    UnknownPlayers(ServiceId),
+    #[error("{0}: its orchestrator does not answer, so nothing is started or stopped")]
+    Stale(ServiceId),
+}
+
+#[derive(Debug)]
+pub struct Fleet {
+    policy: Policy,
+    records: BTreeMap<ServiceId, Record>,
+    /// What the store remembers of services that have not appeared yet.
+    recalled: BTreeMap<ServiceId, Arc<Learned>>,
+    routes: Routes,
+    throttle: Throttle,
+    effects: Vec<Effect>,
+    arrivals: u64,
+    seats_taken: u64,
+    changed: bool,
+}
+
+impl Fleet {
+    /// Sources remembered by the wake limit, at most.
+    const SOURCES_REMEMBERED: usize = 65_536;
+
+    pub fn new(policy: Policy) -> Self {
+        Self {
+            throttle: Throttle::new(policy.wake_rate, Self::SOURCES_REMEMBERED),
+            policy,
+            records: BTreeMap::new(),
+            recalled: BTreeMap::new(),
+            routes: Routes::default(),
+            effects: Vec::new(),
+            arrivals: 0,
+            seats_taken: 0,
+            changed: true,
+        }
+    }
+
+    pub fn set_policy(&mut self, policy: Policy, now: Moment) {
+        self.throttle.set_rate(policy.wake_rate);
+        self.policy = policy;
+        self.settle(now);
+    }
+
+    /// Gives back what an earlier run of the gate learned.
+    pub fn recall(&mut self, service: ServiceId, learned: Learned) {
+        self.recalled.insert(service, Arc::new(learned));
+    }
+
+    /// All services of `source`, listed after every scale that was reported before.
+    pub fn observe(&mut self, source: SourceId, snapshot: Snapshot, now: Moment) {
+        let mut gone: Vec<ServiceId> =
+            self.records.keys().filter(|id| id.source == source).cloned().collect();
+        for service in snapshot.services {
+            gone.retain(|id| *id != service.id);
+            let record = self.records.entry(service.id.clone()).or_insert_with(|| {
+                self.arrivals += 1;
+                let learned = self.recalled.remove(&service.id).unwrap_or_default();
+                Record::new(service.id.clone(), Arc::clone(&service.spec), self.arrivals, learned, now)
+            });
+            record.observe(service, now);
+        }
+        for id in gone {
+            if let Some(record) = self.records.get_mut(&id) {
+                record.vanish();
+            }
+        }
+        self.reroute();
+        self.settle(now);
+    }
+
+    /// `source` does not answer: its services stay what they were, and nothing is scaled.
+    pub fn lost(&mut self, source: SourceId, reason: &str, now: Moment) {
+        for record in self.records.values_mut().filter(|record| record.id.source == source) {
+            record.stale = Some(reason.to_owned());
+        }
+        self.settle(now);
+    }
+
+    /// Decides about a connection. A seat is taken here or not at all: the same call that finds the
+    /// service awake keeps it awake.
+    pub fn admit(&mut self, knock: &Knock, now: Moment) -> Verdict {
+        let Some((id, how)) = self.routes.find(knock.host.as_ref()) else {
+            return Verdict::Refuse(Refusal::UnknownHost);
+        };
+        let id = id.clone();
+        let Some(record) = self.records.get(&id) else {
+            return Verdict::Refuse(Refusal::UnknownHost);
+        };
+        if !self.policy.clients.admit(knock.source) || !record.spec.clients.admit(knock.source) {
+            return Verdict::Refuse(Refusal::Denied(record.face(now)));
+        }
+        match &knock.purpose {
+            Purpose::Status => match record.target() {
+                Some(target) => Verdict::Forward(target),
+                None => Verdict::Answer(record.face(now)),
+            },
+            Purpose::Login(player) => self.admit_player(&id, player, knock.source, how, now),
+        }
+    }
+
+    pub fn release(&mut self, seat: &Seat, now: Moment) {
+        let Some(record) = self.records.get_mut(&seat.service) else { return };
+        record.leave(seat.serial, now);
+        if record.is_over() {
+            self.records.remove(&seat.service);
+            self.changed = true;
+        }
+    }
+
+    /// What became of [`Effect::Scale`].
+    pub fn scaled(&mut self, service: &ServiceId, up: bool, outcome: Result<(), String>, now: Moment) {
+        if let Some(record) = self.records.get_mut(service) {
+            record.scaled(up, outcome, now);
+            self.settle(now);
+        }
+    }
+
+    /// What became of [`Effect::Probe`].
+    pub fn probed(&mut self, service: &ServiceId, run: &str, found: Probed, now: Moment) {
+        let Some(record) = self.records.get_mut(service) else { return };
+        if let Some(learned) = record.probed(run, found, now) {
+            self.effects.push(Effect::Remember { service: service.clone(), learned });
+        }
+        self.settle(now);
+    }
+
+    /// Does what is due at `now`. Call it at [`Self::next_deadline`].
+    pub fn tick(&mut self, now: Moment) {
+        self.settle(now);
+    }
+
+    pub fn next_deadline(&self) -> Option<Moment> {
+        self.records.values().filter_map(Record::next_deadline).min()
+    }
+
+    /// Starts a service because a person said so. Limits for strangers do not apply.
+    pub fn wake(&mut self, service: &ServiceId, now: Moment) -> Result<(), CommandError> {
+        let record = self.record_mut(service)?;
+        if !record.scalable {
+            return Err(CommandError::NotScalable(service.clone()));
+        }
+        if record.stale.is_some() {
+            return Err(CommandError::Stale(service.clone()));
+        }
+        match record.shown.clone() {
+            State::Asleep | State::Failed { .. } | State::Stopping | State::Unknown { .. } => {
+                record.begin_wake("asked by an operator", now);
+            }
+            State::Starting { .. } | State::Running(_) | State::Restarting { .. } => {}
+        }
+        self.settle(now);
+        Ok(())
+    }
+
+    /// Puts a service to sleep because a person said so; with players in it only if `force` is set.
+    pub fn sleep(&mut self, service: &ServiceId, force: bool, now: Moment) -> Result<(), CommandError> {
+        let record = self.record_mut(service)?;
+        record.may_sleep_by_hand(force)?;
+        record.begin_sleep("asked by an operator");
+        self.settle(now);
+        Ok(())
+    }
+
+    /// The services called `name`: by their full id or by their bare name.
+    pub fn named(&self, name: &str) -> Result<ServiceId, CommandError> {
+        let called: Vec<&ServiceId> =
+            self.records.keys().filter(|id| &*id.name == name || id.to_string() == name).collect();
+        match called.as_slice() {
+            [] => Err(CommandError::NoSuchService(name.to_owned())),
+            [id] => Ok((*id).clone()),
+            several => {
+                let all: Vec<String> = several.iter().map(ToString::to_string).collect();
+                Err(CommandError::Ambiguous(name.to_owned(), all.join(", ")))
+            }
+        }
+    }
+
+    pub fn routes(&self) -> &Routes {
+        &self.routes
+    }
+
+    pub fn face(&self, service: &ServiceId, now: Moment) -> Option<Face> {
+        self.records.get(service).map(|record| record.face(now))
+    }
+
+    pub fn report(&self, service: &ServiceId, now: Moment) -> Option<Report> {
+        self.records.get(service).map(|record| record.report(now))
+    }
+
+    pub fn reports(&self, now: Moment) -> Vec<Report> {
+        self.records.values().map(|record| record.report(now)).collect()
+    }
+
+    pub fn take_effects(&mut self) -> Vec<Effect> {
+        std::mem::take(&mut self.effects)
+    }
+
+    /// The view, if it is not the one taken last.
+    pub fn take_view(&mut self, now: Moment) -> Option<View> {
+        std::mem::take(&mut self.changed)
+            .then(|| self.records.iter().map(|(id, record)| (id.clone(), record.face(now))).collect())
+    }
+
+    fn admit_player(
+        &mut self,
+        id: &ServiceId,
+        player: &Player,
+        source: IpAddr,
+        how: Match,
+        now: Moment,
+    ) -> Verdict {
+        let Some(record) = self.records.get(id) else {
+            return Verdict::Refuse(Refusal::UnknownHost);
+        };
+        let face = record.face(now);
+        match &record.shown {
+            State::Running(_) => match record.target() {
+                Some(target) => Verdict::Relay(self.seat(id), target),
+                None => Verdict::Refuse(Refusal::Unreachable(face)),
+            },
+            State::Starting { .. } | State::Restarting { .. } => self.wait(id),
+            State::Failed { .. } => match record.retry_in(now) {
+                Some(retry_in) => Verdict::Refuse(Refusal::Failed { face, retry_in }),
+                None => self.wake_for(id, player, source, how, now),
+            },
+            State::Asleep | State::Stopping | State::Unknown { .. } => {
+                self.wake_for(id, player, source, how, now)
+            }
+        }
+    }
+
+    /// The one place where a stranger's join starts a machine.
+    fn wake_for(
+        &mut self,
+        id: &ServiceId,
+        player: &Player,
+        source: IpAddr,
+        how: Match,
+        now: Moment,
+    ) -> Verdict {
+        let awake = self.records.values().filter(|record| record.counts_as_awake()).count();
+        let Some(record) = self.records.get_mut(id) else {
+            return Verdict::Refuse(Refusal::UnknownHost);
+        };
+        if record.wake.is_some() {
+            return self.wait(id);
+        }
+        let face = record.face(now);
+        let spec = &record.spec;
+        if !record.scalable || !spec.wake || (how == Match::Default && !spec.default_wakes) {
+            return Verdict::Refuse(Refusal::WakeOff(face));
+        }
+        if !spec.wakers.admit(player, source) {
+            return Verdict::Refuse(Refusal::MayNotWake(face));
+        }
+        if self.policy.awake_at_once.is_some_and(|most| awake >= most) && !record.counts_as_awake() {
+            return Verdict::Refuse(Refusal::TooManyAwake(face));
+        }
+        let exempt = self.policy.trusted.iter().any(|net| net.contains(&source.to_canonical()));
+        if !exempt && let Err(retry_in) = self.throttle.take(Source::from(source), now) {
+            return Verdict::Refuse(Refusal::WakeRate { face, retry_in });
+        }
+        record.begin_wake("a player joined", now);
+        let verdict = self.wait(id);
+        self.settle(now);
+        verdict
+    }
+
+    fn wait(&mut self, id: &ServiceId) -> Verdict {
+        let hold = self.records.get(id).map_or(Duration::ZERO, |record| match record.spec.wait {
+            Wait::Hold => record.spec.hold,
+            Wait::Kick => Duration::ZERO,
+        });
+        Verdict::Wait(self.seat(id), Waiting::Hold(hold))
+    }
+
+    fn seat(&mut self, id: &ServiceId) -> Seat {
+        self.seats_taken += 1;
+        if let Some(record) = self.records.get_mut(id) {
+            record.sit(self.seats_taken);
+        }
+        Seat { service: id.clone(), serial: self.seats_taken }
+    }
+
+    fn record_mut(&mut self, service: &ServiceId) -> Result<&mut Record, CommandError> {
+        self.records.get_mut(service).ok_or_else(|| CommandError::NoSuchService(service.to_string()))
+    }
+
+    fn reroute(&mut self) {
+        self.records.retain(|_, record| !record.is_over());
+        let mut claims: Vec<&Record> = self.records.values().filter(|record| record.present).collect();
+        claims.sort_by_key(|record| record.arrived);
+        let routes = Routes::new(claims.iter().map(|record| (&record.id, &*record.spec)));
+        if routes == self.routes {
+            return;
+        }
+        let known = self.routes.conflicts();
+        for conflict in routes.conflicts().iter().filter(|conflict| !known.contains(conflict)) {
+            self.effects.push(Effect::Tell(Event::RouteConflict(conflict.clone())));
+        }
+        self.routes = routes;
+        self.changed = true;
+    }
+
+    /// Brings every service to where it belongs at `now` and publishes what changed. The only place that
+    /// pushes scales and probes.
+    fn settle(&mut self, now: Moment) {
+        for record in self.records.values_mut() {
+            record.expire(now);
+            if let Some(probe) = record.due_probe(now) {
+                self.effects.push(Effect::Probe(probe));
+            }
+            if record.due_sleep(now) {
+                record.begin_sleep("empty for its whole idle time");
+            }
+            if record.take_sleep() {
+                self.effects.push(Effect::Scale { service: record.id.clone(), up: false });
+            }
+        }
+        self.start_queued(now);
+        for record in self.records.values_mut() {
+            let Some(change) = record.refresh(now) else { continue };
+            self.changed = true;
+            if let Some(event) = change {
+                self.effects.push(Effect::Tell(event));
+            }
+        }
+    }
+
+    /// Starts queued wakes in the order they were asked for, as many as the cap allows.
+    fn start_queued(&mut self, now: Moment) {
+        let under_way = self.records.values().filter(|record| record.is_waking()).count();
+        let mut room = self.policy.waking_at_once.max(1).saturating_sub(under_way);
+        let mut queued: Vec<&mut Record> =
+            self.records.values_mut().filter(|record| record.may_start()).collect();
+        queued.sort_by_key(|record| record.wake.as_ref().map(|wake| wake.asked));
+        for record in queued {
+            if record.join_start_under_way(now) {
+                continue;
+            }
+            if room == 0 {
+                break;
+            }
+            room -= 1;
+            record.advance_wake(Step::Asked, now);
+            self.effects.push(Effect::Scale { service: record.id.clone(), up: true });
+        }
+    }
+
+    /// Which service a hostname leads to, and how it was found.
+    pub fn find(&self, host: Option<&HostName>) -> Option<(ServiceId, Match)> {
+        self.routes.find(host).map(|(id, how)| (id.clone(), how))
+    }
+}
+
+#[cfg(test)]
+#[path = "fleet/tests.rs"]
+mod tests;

@@ -1,0 +1,133 @@
+//! What a client asks for, and what the gate decides to do about it.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use crate::learned::Learned;
+use crate::name::HostName;
+use crate::service::{Endpoint, ServiceId, Spec, State};
+
+/// A connection's first packets, read and reduced to what decisions need.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Knock {
+    /// `None` when what the client sent is no hostname at all.
+    pub host: Option<HostName>,
+    pub purpose: Purpose,
+    /// The effective address: from a trusted PROXY header if there was one.
+    pub source: IpAddr,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Purpose {
+    Status,
+    Login(Player),
+}
+
+/// Who the client claims to be. Nothing here is proven.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Player {
+    pub name: String,
+    pub uuid: Option<Uuid>,
+}
+
+/// What to do with a knock.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// Answer the status ping for a service that cannot answer itself.
+    Answer(Face),
+    /// Relay the status ping to the running service.
+    Forward(Target),
+    /// Say why not, and close.
+    Refuse(Refusal),
+    /// Relay the player to the running service.
+    Relay(Seat, Target),
+    /// Let the player wait until the service is ready.
+    Wait(Seat, Waiting),
+}
+
+/// Where to relay to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    pub service: ServiceId,
+    pub spec: Arc<Spec>,
+    pub endpoints: Vec<Endpoint>,
+}
+
+/// How a player waits. Each way ends in the game or in a sentence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Waiting {
+    /// On the open socket, at most this long; zero is a readable disconnect at once.
+    Hold(Duration),
+}
+
+/// A place in a service, held from before the wake to the end of the connection. While one is held the
+/// service is not put to sleep. Give it back with [`Fleet::release`](crate::fleet::Fleet::release).
+#[derive(Debug, PartialEq, Eq, Hash, Clone)]
+pub struct Seat {
+    pub service: ServiceId,
+    pub(crate) serial: u64,
+}
+
+/// What a service that cannot speak for itself looks like to players.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Face {
+    pub service: ServiceId,
+    pub spec: Arc<Spec>,
+    pub state: State,
+    /// How much longer the start usually takes, while one is under way; otherwise how long it takes.
+    pub eta: Option<Duration>,
+    pub learned: Arc<Learned>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// No service claims the hostname.
+    UnknownHost,
+    /// The service does not admit this address.
+    Denied(Face),
+    /// Asleep, and this player is not among those who may wake it.
+    MayNotWake(Face),
+    /// Asleep, and joins do not wake it.
+    WakeOff(Face),
+    /// Asleep, and this source has woken enough for now.
+    WakeRate { face: Face, retry_in: Duration },
+    /// Asleep, and as many servers are awake as the owner allows.
+    TooManyAwake(Face),
+    /// The last start failed.
+    Failed { face: Face, retry_in: Duration },
+    /// It runs, but nowhere the gate can reach.
+    Unreachable(Face),
+}
+
+impl Refusal {
+    /// A short name for logs and metric labels.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::UnknownHost => "unknown_host",
+            Self::Denied(_) => "denied",
+            Self::MayNotWake(_) => "may_not_wake",
+            Self::WakeOff(_) => "wake_off",
+            Self::WakeRate { .. } => "wake_rate",
+            Self::TooManyAwake(_) => "too_many_awake",
+            Self::Failed { .. } => "failed",
+            Self::Unreachable(_) => "unreachable",
+        }
+    }
+
+    /// The service it is about, if any.
+    pub const fn face(&self) -> Option<&Face> {
+        match self {
+            Self::UnknownHost => None,
+            Self::Denied(face)
+            | Self::MayNotWake(face)
+            | Self::WakeOff(face)
+            | Self::WakeRate { face, .. }
+            | Self::TooManyAwake(face)
+            | Self::Failed { face, .. }
+            | Self::Unreachable(face) => Some(face),
+        }
+    }
+}
