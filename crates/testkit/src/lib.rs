@@ -1,1 +1,18 @@
-//! Test clients and servers.
+//! Test clients and servers, written from scratch against what is publicly known of the wire.
+//!
+//! This crate must not depend on the crates it tests: a client built from the server's own helpers can
+//! only agree with itself.
+//!
+//! - [`client`]: a Minecraft client over real sockets; [`legacy`] for clients older than 1.7.
+//! - [`backend`]: a Minecraft server inside the test, which records what reaches it.
+//! - [`wait`]: waiting for a state with a limit, in place of sleeps.
+
+pub mod backend;
+pub mod client;
+mod configuration;
+pub mod legacy;
+pub mod login;
+pub mod proxy;
+pub mod text;
+pub mod wait;
+pub mod wire;
