@@ -1,1 +1,17 @@
-//! The Minecraft Java wire, sans-IO.
+//! The Minecraft Java wire, sans-IO: bytes in, values out. Nothing here reads a socket, a clock or a file.
+//!
+//! Three habits hold everywhere. *Incomplete* (`Ok(None)`) is never *malformed* (`Err`). Nothing is allocated
+//! by the size somebody claims, only by the bytes that are there. No input panics.
+
+pub mod address;
+pub mod field;
+pub mod frame;
+pub mod handshake;
+pub mod knock;
+pub mod legacy;
+pub mod login;
+mod malformed;
+pub mod proxy_header;
+pub mod varint;
+
+pub use malformed::Malformed;
