@@ -1,0 +1,3 @@
+//! The Minecraft edge: from an accepted connection to a relayed one.
+
+pub mod relay;

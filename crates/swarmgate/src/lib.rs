@@ -1,0 +1,3 @@
+//! The shell of Swarmgate: sockets, processes and clocks around what `swarmgate-core` decides.
+
+pub mod gateway;
