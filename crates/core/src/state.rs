@@ -1,1 +1,3 @@
 //! From what an orchestrator says to one [`State`](crate::service::State): one pure function each.
+
+pub mod swarm;
