@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(login.bytes(), b"\x02\x4e\0\x02\0B\0o\0\x01\0a\0\0\x63\xdd");
         assert_eq!(Login::Name("Bo".into()).bytes(), b"\x02\0\x02\0B\0o");
         let login = Login::NameAndHost { name: "B".into(), host: "a".into(), port: 1 };
-        assert_eq!(login.bytes(), b"\x02\0\x05\0B\0;\0a\0:\01");
+        assert_eq!(login.bytes(), b"\x02\0\x05\0B\0;\0a\0:\x001");
     }
 
     #[test]
