@@ -6,6 +6,7 @@
 //! - [`client`]: a Minecraft client over real sockets; [`legacy`] for clients older than 1.7.
 //! - [`backend`]: a Minecraft server inside the test, which records what reaches it.
 //! - [`process`]: child processes, among them `testserver`, the same server as a program of its own.
+//! - [`peers`]: third-party clients, servers, pingers and proxies, where they are installed.
 //! - [`wait`]: waiting for a state with a limit, in place of sleeps.
 
 pub mod backend;
@@ -13,6 +14,7 @@ pub mod client;
 mod configuration;
 pub mod legacy;
 pub mod login;
+pub mod peers;
 pub mod process;
 pub mod proxy;
 pub mod text;
