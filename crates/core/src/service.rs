@@ -1,5 +1,7 @@
 //! A labelled workload: what it asks for ([`Spec`]) and what it is doing ([`State`]).
 
+mod defaults;
+
 use std::collections::BTreeSet;
 use std::fmt;
 use std::net::IpAddr;

@@ -1,0 +1,263 @@
+//! The configuration: TOML text in, a checked [`Config`] out, or everything that is wrong with it at once.
+
+pub mod keys;
+mod limits;
+mod overrides;
+mod problem;
+mod process;
+mod reader;
+mod reference;
+mod server;
+mod spec;
+#[cfg(test)]
+mod tests;
+pub mod value;
+
+use std::net::{Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ipnet::IpNet;
+
+pub use self::limits::Limits;
+pub use self::overrides::Override;
+pub use self::problem::{Fault, Position, Problem};
+pub use self::process::ProcessServer;
+use self::reader::{Report, Section};
+pub use self::reference::reference;
+pub use self::server::{Kind, Server};
+use crate::fleet::Policy;
+use crate::service::Clients;
+
+/// A configuration that can be run. Relative paths are as written: the shell knows where the file is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// At least one.
+    pub listeners: Vec<Listener>,
+    pub data_dir: Option<PathBuf>,
+    pub control: Option<PathBuf>,
+    /// Where health and metrics are served, if anywhere.
+    pub http: Option<SocketAddr>,
+    pub on_exit: OnExit,
+    /// How long players may stay once the gate is told to stop.
+    pub drain: Duration,
+    pub unknown_host: UnknownHost,
+    /// Holds for every server, beside the server's own.
+    pub clients: Clients,
+    pub limits: Limits,
+    pub log: Log,
+    /// In the file's order.
+    pub servers: Vec<Server>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listener {
+    pub address: SocketAddr,
+    pub proxy_protocol: ProxyProtocol,
+    /// Whose PROXY headers are believed.
+    pub trusted: Vec<IpNet>,
+}
+
+/// Whether connections begin with a PROXY header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProxyProtocol {
+    Off,
+    Optional,
+    Required,
+}
+
+/// What becomes of the gate's own servers when it is told to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnExit {
+    Keep,
+    Stop,
+}
+
+/// What a client gets that asks for a hostname nobody claims.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnknownHost {
+    Answer,
+    Close,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Log {
+    pub level: LogLevel,
+    pub format: LogFormat,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogLevel {
+    Error,
+    Warn,
+    Info,
+    Debug,
+    Trace,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    Human,
+    Json,
+}
+
+impl Config {
+    /// What of it the fleet decides by.
+    pub fn policy(&self) -> Policy {
+        Policy {
+            clients: self.clients.clone(),
+            waking_at_once: self.limits.waking_at_once,
+            awake_at_once: self.limits.awake_at_once,
+            wake_rate: self.limits.wake,
+            trusted: self.limits.trusted_sources.clone(),
+        }
+    }
+}
+
+/// A usable configuration, and what in it was probably meant otherwise.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checked {
+    pub config: Config,
+    pub warnings: Vec<Problem>,
+}
+
+/// Reads a configuration. Overrides have the last word over the file, the last of them over the others.
+///
+/// # Errors
+/// Everything that is wrong, in the file's order. Of a file that is not TOML only that is reported.
+pub fn parse(text: &str, overrides: &[Override]) -> Result<Checked, Vec<Problem>> {
+    let report = Report::new(text, overrides);
+    let config = report.document().map(read);
+    let (problems, warnings) = report.into_findings();
+    match config {
+        Some(config) if problems.is_empty() => Ok(Checked { config, warnings }),
+        Some(_) | None => Err(problems),
+    }
+}
+
+fn read(mut root: Section<'_, '_>) -> Config {
+    let listeners = listeners(&mut root);
+    let listening: Vec<SocketAddr> = listeners.iter().map(|listener| listener.address).collect();
+    let config = Config {
+        listeners,
+        data_dir: root.path("data_dir"),
+        control: root.path("control"),
+        http: root.text("http", http).unwrap_or_else(|| Some(SocketAddr::from(([127, 0, 0, 1], 9250)))),
+        on_exit: root
+            .choice("on_exit", &[("keep", OnExit::Keep), ("stop", OnExit::Stop)])
+            .unwrap_or(OnExit::Keep),
+        drain: root.text("drain", value::duration).unwrap_or(Duration::from_secs(30)),
+        unknown_host: root
+            .choice("unknown_host", &[("answer", UnknownHost::Answer), ("close", UnknownHost::Close)])
+            .unwrap_or(UnknownHost::Answer),
+        clients: spec::clients(&mut root, &Clients::default()),
+        limits: Limits::read(root.section("limits")),
+        log: log(root.section("log")),
+        servers: server::read(&mut root, &listening),
+    };
+    if config.servers.is_empty() {
+        let fix = "add a [server.NAME] for each of your servers";
+        root.warning("", Fault::new("there is no server, so every hostname is unknown", fix));
+    }
+    root.finish();
+    config
+}
+
+fn listeners(root: &mut Section<'_, '_>) -> Vec<Listener> {
+    let mut listeners: Vec<Listener> = Vec::new();
+    let plain = root.filled_list("listen", value::socket_address);
+    let none_written = !root.has("listen") && !root.has("listener");
+    for (place, address) in plain.unwrap_or_default() {
+        if listeners.iter().any(|listener| listener.address == address) {
+            root.problem_at(&place, "listen", twice(address));
+        }
+        listeners.push(Listener { address, proxy_protocol: ProxyProtocol::Off, trusted: Vec::new() });
+    }
+    for section in root.sections("listener") {
+        if let Some(listener) = listener(section, &listeners) {
+            listeners.push(listener);
+        }
+    }
+    if none_written {
+        let address = SocketAddr::from((Ipv6Addr::UNSPECIFIED, value::MINECRAFT_PORT));
+        listeners.push(Listener { address, proxy_protocol: ProxyProtocol::Off, trusted: Vec::new() });
+    }
+    listeners
+}
+
+fn listener(mut section: Section<'_, '_>, others: &[Listener]) -> Option<Listener> {
+    let address = section.text("address", value::socket_address);
+    match address {
+        None if !section.has("address") => {
+            let fix = "write address = \"[::]:25565\"";
+            section.problem("", Fault::new("a listener needs an address", fix));
+        }
+        Some(address) if others.iter().any(|other| other.address == address) => {
+            section.problem("address", twice(address));
+        }
+        Some(_) | None => {}
+    }
+    let modes = [
+        ("off", ProxyProtocol::Off),
+        ("optional", ProxyProtocol::Optional),
+        ("required", ProxyProtocol::Required),
+    ];
+    let proxy_protocol = section.choice("proxy_protocol", &modes);
+    let trusted = section.list("trusted", value::network);
+    check_trust(&section, proxy_protocol, trusted.as_deref());
+    section.finish();
+    let (proxy_protocol, trusted) =
+        (proxy_protocol.unwrap_or(ProxyProtocol::Off), trusted.unwrap_or_default());
+    Some(Listener { address: address?, proxy_protocol, trusted })
+}
+
+fn check_trust(section: &Section<'_, '_>, mode: Option<ProxyProtocol>, trusted: Option<&[IpNet]>) {
+    let trusted = trusted.unwrap_or_default();
+    match mode {
+        Some(ProxyProtocol::Optional | ProxyProtocol::Required) if trusted.is_empty() => {
+            let fix = "write trusted = [\"...\"] with the addresses of the proxies in front of the gate";
+            section.problem("trusted", Fault::new("no address is trusted, so no PROXY header is read", fix));
+        }
+        Some(ProxyProtocol::Optional | ProxyProtocol::Required) => {
+            if let Some(all) = trusted.iter().find(|network| network.prefix_len() == 0) {
+                let what = format!("{all} is everybody, so anyone can claim to be any client");
+                section.warning("trusted", Fault::new(what, "list the proxies in front of the gate only"));
+            }
+        }
+        Some(ProxyProtocol::Off) | None if !trusted.is_empty() && !section.has("proxy_protocol") => {
+            let fix = "add proxy_protocol = \"optional\" or \"required\"";
+            section.warning("trusted", Fault::new("has no effect while proxy_protocol is off", fix));
+        }
+        Some(ProxyProtocol::Off) | None => {}
+    }
+}
+
+fn twice(address: SocketAddr) -> Fault {
+    Fault::new(format!("{address} is listened on twice"), "remove one of them")
+}
+
+fn http(text: &str) -> Result<Option<SocketAddr>, Fault> {
+    if text == "off" {
+        return Ok(None);
+    }
+    value::socket_address(text)
+        .map(Some)
+        .map_err(|Fault { what, fix }| Fault::new(what, format!("{fix}, or \"off\"")))
+}
+
+fn log(mut section: Section<'_, '_>) -> Log {
+    let levels = [
+        ("error", LogLevel::Error),
+        ("warn", LogLevel::Warn),
+        ("info", LogLevel::Info),
+        ("debug", LogLevel::Debug),
+        ("trace", LogLevel::Trace),
+    ];
+    let formats = [("human", LogFormat::Human), ("json", LogFormat::Json)];
+    let log = Log {
+        level: section.choice("level", &levels).unwrap_or(LogLevel::Info),
+        format: section.choice("format", &formats).unwrap_or(LogFormat::Human),
+    };
+    section.finish();
+    log
+}

@@ -1,0 +1,220 @@
+//! Every key there is: what the reader may ask for, and the page that documents it.
+
+use std::fmt;
+
+use crate::service::Texts;
+
+/// One key of the configuration.
+#[derive(Debug, Clone, Copy)]
+pub struct Key {
+    /// `limits.wake_rate`; `NAME` stands for a server's name.
+    pub path: &'static str,
+    pub kind: &'static str,
+    /// Without one the key is not set unless it is written.
+    pub default: Option<Written>,
+    pub example: Written,
+    pub about: &'static str,
+}
+
+/// A value in this table. Displayed as TOML.
+#[derive(Debug, Clone, Copy)]
+pub enum Written {
+    Toml(&'static str),
+    /// A text that stands in the code without quotes.
+    Text(&'static str),
+}
+
+impl fmt::Display for Written {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Toml(toml) => f.write_str(toml),
+            Self::Text(text) => write!(f, "{text:?}"),
+        }
+    }
+}
+
+pub(super) const DEFAULTS: &str = "defaults";
+pub(super) const LISTENER: &str = "listener";
+pub(super) const SERVER: &str = "server.NAME";
+
+/// The keys of a server that `[defaults]` has not.
+pub(super) const ONE_SERVER_ONLY: [&str; 6] = ["hosts", "default", "address", "command", "directory", "env"];
+
+const fn key(path: &'static str, kind: &'static str, default: &'static str, about: &'static str) -> Key {
+    Key { path, kind, default: Some(Written::Toml(default)), example: Written::Toml(default), about }
+}
+
+const fn unset(path: &'static str, kind: &'static str, example: &'static str, about: &'static str) -> Key {
+    Key { path, kind, default: None, example: Written::Toml(example), about }
+}
+
+const fn text(path: &'static str, default: &'static str, about: &'static str) -> Key {
+    Key { path, kind: "text", default: Some(Written::Text(default)), example: Written::Text(default), about }
+}
+
+/// In the order of the page.
+#[rustfmt::skip]
+pub const KEYS: &[Key] = &[
+    key("listen", "list of addresses", r#"["[::]:25565"]"#,
+        "Where players connect. `[::]` is every address of the machine, IPv4 and IPv6; a port alone means the same. Not set if there is a `[[listener]]`."),
+    unset("data_dir", "path", r#""/var/lib/swarmgate""#,
+        "Where the gate keeps what it learns and the output of its servers. Without it: `swarmgate-data` beside the configuration file."),
+    unset("control", "path", r#""/run/swarmgate/control.sock""#,
+        "The socket on which commands such as `swarmgate explain` reach the running gate. Without it: `control.sock` in `data_dir`."),
+    key("http", r#"address or `"off"`"#, r#""127.0.0.1:9250""#,
+        "Where `/healthz`, `/readyz` and `/metrics` are served over HTTP."),
+    key("on_exit", r#"`"keep"` or `"stop"`"#, r#""keep""#,
+        "What happens to the servers that the gate started when it is told to stop. `keep`: they run on, and the next start of the gate finds them. `stop`: each is stopped as for a sleep, once its players are gone or `drain` is over."),
+    key("drain", "duration", r#""30s""#,
+        "When the gate is told to stop: how long connected players may stay. `0`: everybody is disconnected at once."),
+    key("unknown_host", r#"`"answer"` or `"close"`"#, r#""answer""#,
+        "What a client that asks for an unknown hostname gets: a readable answer, or a closed connection."),
+
+    unset("listener.address", "address", r#""[::]:25577""#,
+        "Where this listener listens, as in `listen`. Required."),
+    key("listener.proxy_protocol", r#"`"off"`, `"optional"` or `"required"`"#, r#""off""#,
+        "Whether a PROXY protocol header (v1 or v2) comes first on each connection and names the real client. It is read from `trusted` addresses only. `optional`: a trusted address may also leave it out. `required`: whoever sends none is turned away."),
+    unset("listener.trusted", "list of networks", r#"["10.0.0.0/8"]"#,
+        "Who may send a PROXY header: the proxies in front of the gate. Anyone in this list can claim to be any client."),
+
+    key("clients.allow", "list of networks", "[]",
+        "Which client addresses may connect, to any server. Empty: all."),
+    key("clients.deny", "list of networks", "[]",
+        "Which client addresses may not connect, even if they are allowed too."),
+
+    key("limits.opening_deadline", "duration", r#""5s""#,
+        "How long a client may take to say what it wants. Connections that have not said it yet are *half-open*."),
+    key("limits.half_open_per_source", "number", "64",
+        "Half-open connections per source."),
+    key("limits.half_open_total", "number", "2000",
+        "Half-open connections of all sources."),
+    key("limits.connections_total", "number", "10000",
+        "Connections of all kinds, players included. Each needs up to two file descriptors."),
+    key("limits.status_rate", "rate", r#""50/s""#,
+        "Server list pings per source, in the long run."),
+    key("limits.status_burst", "number", "200",
+        "Server list pings per source, at once."),
+    key("limits.login_rate", "rate", r#""5/s""#,
+        "Joins per source, in the long run."),
+    key("limits.login_burst", "number", "40",
+        "Joins per source, at once."),
+    key("limits.wake_rate", "rate", r#""6/m""#,
+        "Joins per source that start a sleeping server, in the long run. Joining a running or starting server never counts."),
+    key("limits.wake_burst", "number", "3",
+        "Joins per source that start a sleeping server, at once."),
+    key("limits.trusted_sources", "list of networks", "[]",
+        "Sources to which no limit per source applies."),
+    key("limits.waking_at_once", "number", "2",
+        "Servers starting at the same time; further wakes wait their turn."),
+    key("limits.awake_at_once", "number", "0",
+        "Servers awake at the same time; while there are as many, no other is woken. `0`: any number."),
+    key("limits.held_per_source", "number", "64",
+        "Joins per source that wait on an open connection for a server."),
+    key("limits.held_total", "number", "1000",
+        "Joins of all sources that wait on an open connection for a server."),
+
+    key("log.level", r#"`"error"`, `"warn"`, `"info"`, `"debug"` or `"trace"`"#, r#""info""#,
+        "How much is logged. Names and addresses of players appear at `debug` only."),
+    key("log.format", r#"`"human"` or `"json"`"#, r#""human""#,
+        "For people, or one JSON object per line."),
+
+    key("server.NAME.hosts", "list of hostnames", "[]",
+        "The hostnames that lead to this server, as players type them. `*.example.com` is every name below `example.com`; an exact name goes first."),
+    key("server.NAME.default", "true or false", "false",
+        "Takes the players whose hostname leads nowhere, those who typed an IP address among them. One server at most."),
+    unset("server.NAME.address", "address or list", r#""127.0.0.1:25566""#,
+        "Where the server listens; the port is 25565 if none is written. Without `command`: required, and with several the first that answers is used. With `command`: one, and `127.0.0.1:25565` if it is not set."),
+    unset("server.NAME.command", "list of words or text", r#"["java", "-Xmx4G", "-jar", "server.jar", "nogui"]"#,
+        "The program that the gate starts when somebody joins, and its arguments. A text is split as a shell would, but there is no shell: nothing is expanded. Without it the server is one that runs by itself."),
+    unset("server.NAME.directory", "path", r#""survival""#,
+        "Where the command runs: the server's files, its world among them. Relative to the configuration file. Required with `command`; no two servers may share one."),
+    unset("server.NAME.env", "table", r#"{ TZ = "Europe/Berlin" }"#,
+        "Environment variables for the command."),
+
+    key("server.NAME.wake", "true or false", "true",
+        "Whether a join starts the server when it is asleep."),
+    key("server.NAME.default_wakes", "true or false", "false",
+        "Whether that is so for a join that got here as `default` only. Port scanners do that all day."),
+    key("server.NAME.sleep", "true or false", "true",
+        "Whether the server is stopped when nobody plays."),
+    key("server.NAME.idle", "duration", r#""15m""#,
+        "How long it must have been empty, without a break, before it is stopped."),
+    key("server.NAME.players", r#"`"game"` or `"connections"`"#, r#""game""#,
+        "Who says that it is empty. `game`: its own answer to a server list ping; one that does not answer is kept awake. `connections`: the gate's own connections, for a game that cannot be asked; players who reach it another way are not seen."),
+    key("server.NAME.ready", r#"`"status"` or `"tcp"`"#, r#""status""#,
+        "What shows that it takes players: it answers a server list ping, or its port is open."),
+    key("server.NAME.start_timeout", "duration", r#""10m""#,
+        "How long a start may take before players are told that it failed."),
+    key("server.NAME.cooldown", "duration", r#""1m""#,
+        "After a failed start: how long until a join may try again."),
+    key("server.NAME.wait", r#"`"hold"` or `"kick"`"#, r#""hold""#,
+        "How a player waits for a start. `hold`: on the open connection, and lands in the game if it is up in time. `kick`: is told at once to come back."),
+    key("server.NAME.hold", "duration", r#""25s""#,
+        "How long a player waits on the open connection before being told to come back. At most `28s`: the game gives up after 30."),
+
+    key("server.NAME.clients.allow", "list of networks", "[]",
+        "Which client addresses may connect to this server. Empty: all that `clients` lets in."),
+    key("server.NAME.clients.deny", "list of networks", "[]",
+        "Which client addresses may not."),
+    key("server.NAME.wakers.names", "list of player names", "[]",
+        "Who may wake the server. If all of `wakers` is empty, everybody who may connect; otherwise any one match is enough. A name is what the client claims: it keeps strangers from waking a server, not a liar."),
+    key("server.NAME.wakers.uuids", "list of UUIDs", "[]",
+        "The same by UUID, which is a claim as well, and which clients before Minecraft 1.19 do not send."),
+    key("server.NAME.wakers.addresses", "list of networks", "[]",
+        "The same by client address."),
+
+    key("server.NAME.proxy_protocol", r#"`"off"`, `"v1"` or `"v2"`"#, r#""off""#,
+        "Whether the server is told the player's real address by a PROXY protocol header. It must be set up to expect one, or nobody can join."),
+    key("server.NAME.rewrite_host", "text", r#""""#,
+        "The hostname that the server sees instead of the one the player typed. Empty: what the client sent, byte for byte."),
+
+    key("server.NAME.stop", "text", r#""stop""#,
+        "The console command that stops the server. Empty: SIGTERM. With `command` only, as are the keys up to `restart_window`."),
+    key("server.NAME.grace", "duration", r#""90s""#,
+        "How long a stop may take before the next step: the console command, then SIGTERM, then SIGKILL."),
+    key("server.NAME.kill", "true or false", "true",
+        "Whether there is that last step. If not, the gate waits for the server as long as it takes, and says so."),
+    key("server.NAME.restart_delay", "duration", r#""5s""#,
+        "From a crash to the next start."),
+    key("server.NAME.max_restarts", "number", "3",
+        "How many crashes in a row are followed by a start before the server counts as failed."),
+    key("server.NAME.restart_window", "duration", r#""10m""#,
+        "A run this long forgets the crashes before it."),
+
+    text("server.NAME.texts.asleep", Texts::ASLEEP, "In the server list while it sleeps."),
+    text("server.NAME.texts.starting", Texts::STARTING, "In the server list while it starts."),
+    text("server.NAME.texts.restarting", Texts::RESTARTING, "In the server list after a crash, until the next start."),
+    text("server.NAME.texts.stopping", Texts::STOPPING, "In the server list while it stops."),
+    text("server.NAME.texts.failed", Texts::FAILED, "In the server list, and to a player who joins, when it could not be started."),
+    text("server.NAME.texts.unreachable", Texts::UNREACHABLE, "In the server list, and to a player who joins, when it should be up and does not answer."),
+    text("server.NAME.texts.wait", Texts::WAIT, "To a player who has waited, or may not wait, for a start: the last words before the disconnect."),
+];
+
+/// Whether there is a key with this path.
+pub(super) fn documented(path: &str) -> bool {
+    KEYS.iter().any(|key| key.path == path)
+}
+
+/// The keys that an environment variable can set: those that stand once in a file.
+pub(super) fn overridable() -> impl Iterator<Item = String> {
+    KEYS.iter().filter_map(|key| match key.path.split_once("NAME.") {
+        Some((_, name)) if ONE_SERVER_ONLY.contains(&name) => None,
+        Some((_, name)) => Some(format!("{DEFAULTS}.{name}")),
+        None if key.path.starts_with(LISTENER) => None,
+        None => Some(key.path.to_owned()),
+    })
+}
+
+/// The table that has a key of this name, for people who wrote it elsewhere.
+pub(super) fn home_of(name: &str) -> Option<String> {
+    let (home, _) = KEYS.iter().find_map(|key| match key.path.rsplit_once('.') {
+        Some((table, last)) => (last == name).then_some((table, last)),
+        None => (key.path == name).then_some(("", name)),
+    })?;
+    Some(match home {
+        "" => "the top of the file, above every table".to_owned(),
+        LISTENER => "[[listener]]".to_owned(),
+        SERVER if !ONE_SERVER_ONLY.contains(&name) => format!("[{SERVER}] or [{DEFAULTS}]"),
+        table => format!("[{table}]"),
+    })
+}

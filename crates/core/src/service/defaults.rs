@@ -1,0 +1,56 @@
+//! What a service is taken to ask for where it says nothing.
+
+use std::time::Duration;
+
+use super::{Clients, Players, Ready, Spec, Texts, Wait, Wakers};
+
+impl Default for Spec {
+    fn default() -> Self {
+        Self {
+            hosts: Vec::new(),
+            default: false,
+            default_wakes: false,
+            wake: true,
+            sleep: true,
+            idle: Duration::from_secs(15 * 60),
+            start_timeout: Duration::from_secs(10 * 60),
+            cooldown: Duration::from_secs(60),
+            wait: Wait::Hold,
+            hold: Duration::from_secs(25),
+            players: Players::Game,
+            ready: Ready::Status,
+            clients: Clients::default(),
+            wakers: Wakers::default(),
+            send_proxy: None,
+            rewrite_host: None,
+            texts: Texts::default(),
+        }
+    }
+}
+
+impl Texts {
+    pub const ASLEEP: &str = "<gray>{server} is asleep.</gray> <green>Join to wake it up!</green>";
+    pub const STARTING: &str = "<yellow>{server} is starting.</yellow> <gray>Usually ready in {eta}.</gray>";
+    pub const RESTARTING: &str =
+        "<gold>{server} stopped unexpectedly.</gold> <gray>It starts again in {countdown}.</gray>";
+    pub const STOPPING: &str =
+        "<gold>{server} is saving its world.</gold> <gray>Join to start it again after that.</gray>";
+    pub const FAILED: &str = "<red>{server} could not start.</red> <gray>{reason}</gray>";
+    pub const UNREACHABLE: &str =
+        "<red>{server} is not answering right now.</red> <gray>Please try again in a moment.</gray>";
+    pub const WAIT: &str = "<yellow>{server} is starting.</yellow> <gray>It is usually ready in {eta}. Please join again then!</gray>";
+}
+
+impl Default for Texts {
+    fn default() -> Self {
+        Self {
+            asleep: Self::ASLEEP.to_owned(),
+            starting: Self::STARTING.to_owned(),
+            restarting: Self::RESTARTING.to_owned(),
+            stopping: Self::STOPPING.to_owned(),
+            failed: Self::FAILED.to_owned(),
+            unreachable: Self::UNREACHABLE.to_owned(),
+            wait: Self::WAIT.to_owned(),
+        }
+    }
+}
