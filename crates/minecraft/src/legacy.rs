@@ -4,6 +4,7 @@
 
 use crate::Malformed;
 use crate::field::{Reader, utf16, write_utf16_text};
+use crate::text::without_codes;
 
 /// First byte of a ping. It also begins every modern frame of 254, 382, … bytes.
 pub const PING: u8 = 0xfe;
@@ -153,6 +154,7 @@ impl Answer {
     pub fn encode(&self, form: Form) -> Vec<u8> {
         let Self { protocol, version, motd, online, max } = self;
         let (before, motd, after) = match form {
+            // The sign separates fields here.
             Form::Beta => (String::new(), without_codes(motd), format!("§{online}§{max}")),
             Form::Release | Form::WithHost => {
                 let version = version.replace('\0', "");
@@ -213,15 +215,6 @@ fn cut(text: &str, limit: usize) -> &str {
         units > limit
     });
     end.and_then(|(at, _)| text.get(..at)).unwrap_or(text)
-}
-
-/// Text without `§` codes: in the oldest form the sign separates fields.
-fn without_codes(text: &str) -> String {
-    let mut parts = text.split('§');
-    let first = parts.next().unwrap_or_default().to_owned();
-    parts.fold(first, |plain, part| {
-        plain + part.get(part.chars().next().map_or(0, char::len_utf8)..).unwrap_or("")
-    })
 }
 
 #[cfg(test)]

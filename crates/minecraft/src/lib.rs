@@ -11,7 +11,11 @@ pub mod knock;
 pub mod legacy;
 pub mod login;
 mod malformed;
+pub mod nbt;
 pub mod proxy_header;
+pub mod status;
+pub mod text;
 pub mod varint;
+pub mod version;
 
 pub use malformed::Malformed;
