@@ -387,7 +387,8 @@ impl<'r, 't> Section<'r, 't> {
             self.path
         );
         let written = self.written(name);
-        let found = match self.report.override_of(&self.key(name)) {
+        let given = if self.once { self.report.override_of(&self.key(name)) } else { None };
+        let found = match given {
             Some(given) => Some((given.value(), Place::Override(given.origin.clone()))),
             None => written,
         };
