@@ -6,8 +6,10 @@
 //! held against recordings of real engines.
 
 pub mod api;
+pub mod network;
 mod picture;
-pub mod reason;
+mod reason;
+pub mod saved;
 pub mod scale;
 
 use std::sync::Arc;
@@ -135,7 +137,7 @@ pub fn of(service: &Answer<Service>, tasks: &Answer<Vec<Task>>, nodes: &[Node], 
         stopping: picture.stopping(),
         replicas: picture.mode.replicas(),
         dead_tasks: picture.tasks.iter().any(|task| task.status.state.is_terminal()),
-        problems: problems(&picture.mode, running),
+        problems: problems(&picture.mode),
         belief,
     }
 }
@@ -226,7 +228,7 @@ fn at_rest(picture: &Picture<'_>) -> (Belief, String) {
     }
 }
 
-fn problems(mode: &Mode, running: Option<&Task>) -> Vec<String> {
+fn problems(mode: &Mode) -> Vec<String> {
     let mut problems = Vec::new();
     match mode {
         Mode::Job => problems.push("it is a job: only replicated and global services are routed".into()),
@@ -237,14 +239,7 @@ fn problems(mode: &Mode, running: Option<&Task>) -> Vec<String> {
         ),
         Mode::Replicated(_) | Mode::Unknown(_) => {}
     }
-    if let Some(task) = running.filter(|task| !has_address(task)) {
-        problems.push(reason::no_address(task));
-    }
     problems
-}
-
-fn has_address(task: &Task) -> bool {
-    task.networks_attachments.iter().any(|a| !Attachment::of(a).ingress && !a.addresses.is_empty())
 }
 
 impl Believed {

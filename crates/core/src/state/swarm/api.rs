@@ -1,6 +1,6 @@
 //! What is read of the Engine API's objects (Docker Engine API reference, services, tasks and nodes).
 //!
-//! Every field may be missing or null, and words this version does not know are kept: an engine newer than
+//! Nearly every field may be missing or null, and words this version does not know are kept: an engine newer than
 //! the gate must not blind it. These types are for reading only; what is written is edited in the raw JSON.
 
 use std::collections::BTreeMap;
@@ -21,18 +21,18 @@ pub enum Answer<T> {
     },
 }
 
+/// Only its spec is required: without one it is some other object, an error message perhaps.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
+#[serde(rename_all = "PascalCase")]
 pub struct Service {
-    #[serde(rename = "ID", deserialize_with = "nullable")]
+    #[serde(rename = "ID", default, deserialize_with = "nullable")]
     pub id: String,
-    #[serde(deserialize_with = "nullable")]
+    #[serde(default, deserialize_with = "nullable")]
     pub version: Version,
-    #[serde(deserialize_with = "time")]
+    #[serde(default, deserialize_with = "time")]
     pub updated_at: Option<Timestamp>,
-    #[serde(deserialize_with = "nullable")]
     pub spec: ServiceSpec,
-    #[serde(deserialize_with = "nullable")]
+    #[serde(default, deserialize_with = "nullable")]
     pub update_status: UpdateStatus,
 }
 

@@ -127,11 +127,3 @@ pub fn with_update(why: String, belief: &Belief, service: &Service) -> String {
         message => format!("{why} ({message})"),
     }
 }
-
-pub fn no_address(task: &Task) -> String {
-    let names: Vec<&str> = task.networks_attachments.iter().map(|a| a.network.spec.name.as_str()).collect();
-    let on = if names.is_empty() { "no network".to_owned() } else { names.join(", ") };
-    format!(
-        "its task has no address to dial (it is on: {on}): attach it to an overlay network the gate shares"
-    )
-}

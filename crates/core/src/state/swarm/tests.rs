@@ -378,7 +378,9 @@ fn row_22_running_where_nobody_can_dial_it() {
         let tasks = [with(task("a", 0, "running/running"), json!({"NetworksAttachments": attachments}))];
         let believed = believe(&replicas(1), &tasks);
         assert_eq!(believed.belief, Belief::Running);
-        assert!(believed.problems[0].contains(named), "{believed:?}");
+        let spec = api::ServiceSpec::default();
+        let none = network::endpoints(&believed.instance.unwrap(), &spec, network::Choice::default(), 25565);
+        assert!(none.unwrap_err().contains(named));
     }
 }
 
