@@ -187,7 +187,7 @@ mod tests {
 
     #[tokio::test]
     async fn dropping_kills() {
-        let mut process = shell("echo here; exec cat");
+        let mut process = shell("echo here; exec sleep 20");
         process.wait_for_line("here", LIMIT).await;
         let gone = PathBuf::from(format!("/proc/{}", process.pid()));
         assert!(gone.exists());

@@ -58,7 +58,11 @@ mod tests {
     async fn free_ports_differ_and_can_be_bound() {
         let mut ports: Vec<_> = (0..20).map(|_| free_port()).collect();
         for port in &ports {
-            tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).await.unwrap();
+            // Without SO_REUSEADDR, as when the kernel chooses: taken.
+            let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+            let address = SocketAddr::from((Ipv4Addr::LOCALHOST, *port));
+            assert_eq!(socket.bind(&address.into()).unwrap_err().kind(), std::io::ErrorKind::AddrInUse);
+            tokio::net::TcpListener::bind(address).await.unwrap();
         }
         ports.sort_unstable();
         ports.dedup();

@@ -9,6 +9,8 @@ use swarmgate_testkit::legacy::{self, Ping};
 use swarmgate_testkit::login::{LoginStart, LoginSuccess};
 use swarmgate_testkit::proxy;
 use swarmgate_testkit::wire::{Body, Handshake, ping, status_request};
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpListener;
 
 const LIMIT: Duration = Duration::from_secs(5);
 const SHORT: Duration = Duration::from_millis(20);
@@ -36,6 +38,31 @@ async fn a_status_at_every_pace() {
     assert_eq!(state.status_requests(), 4);
     let bytes = [handshake.packet(), status_request(), ping(0x0123_4567_89ab_cdef)].concat();
     assert!(state.connections.iter().all(|record| record.bytes == bytes && record.error.is_none()));
+}
+
+#[tokio::test]
+async fn a_peer_sees_the_segments_one_by_one() {
+    for (pace, segments) in [
+        (Pace::Whole, &[6][..]),
+        (Pace::PerByte, &[1; 6]),
+        (Pace::SplitAt(2), &[2, 4]),
+        (Pace::SplitAt(9), &[6]),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut connection =
+            Client::to(listener.local_addr().unwrap()).pace(pace).connect(LIMIT).await.unwrap();
+        let (mut peer, _) = listener.accept().await.unwrap();
+        let reader = tokio::spawn(async move {
+            let (mut seen, mut buffer) = (vec![], [0; 16]);
+            while let count @ 1.. = peer.read(&mut buffer).await.unwrap() {
+                seen.push(count);
+            }
+            seen
+        });
+        connection.send(b"abcdef").await.unwrap();
+        drop(connection);
+        assert_eq!(reader.await.unwrap(), segments, "{pace:?}");
+    }
 }
 
 #[tokio::test]

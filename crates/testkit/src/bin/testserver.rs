@@ -1,5 +1,8 @@
 //! A Minecraft server that is none: it boots, answers, lets players in, saves and crashes as told, for tests
 //! that need a real process or a container. `testserver --help` tells how.
+//!
+//! For an empty container image, build it static (`--target` keeps the flag from the proc macros):
+//! `RUSTFLAGS='-C target-feature=+crt-static' cargo build -p swarmgate-testkit --bin testserver --target host-tuple`
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
