@@ -59,7 +59,7 @@ pub enum Status {
     Json(String),
     /// With these bytes in place of a packet.
     Raw(Vec<u8>),
-    /// Not at all; the connection stays open.
+    /// Not at all, nor any ping, legacy ones included; the connection stays open.
     Never,
     /// By closing.
     Close,
@@ -94,6 +94,13 @@ impl Default for Behaviour {
             favicon: None,
             record: true,
         }
+    }
+}
+
+impl Behaviour {
+    /// Accepts connections and says nothing: a server that hangs, or one that has not come far in its start.
+    pub fn silent() -> Self {
+        Self { status: Status::Never, login: Login::Never, ..Self::default() }
     }
 }
 

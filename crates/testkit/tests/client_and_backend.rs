@@ -211,6 +211,26 @@ async fn statuses_of_every_kind() {
 }
 
 #[tokio::test]
+async fn a_silent_backend_says_nothing_to_anybody() {
+    let backend = Backend::start(Behaviour::silent()).await;
+    for opening in [
+        [Handshake::status(767, "a").packet(), status_request(), ping(1)].concat(),
+        [Handshake::login(767, "a").packet(), LoginStart::new("Steve").packet(767)].concat(),
+        Ping::Short.bytes(),
+    ] {
+        let mut connection = Client::to(backend.address()).connect(LIMIT).await.unwrap();
+        connection.send(&opening).await.unwrap();
+        backend
+            .wait_for("the opening", LIMIT, |state| {
+                state.connections.last().is_some_and(|record| record.bytes == opening)
+            })
+            .await;
+        assert_eq!(connection.read_exact(1, SHORT).await.unwrap_err().kind(), io::ErrorKind::TimedOut);
+    }
+    backend.wait_for("the ends", LIMIT, |state| state.open() == 0).await;
+}
+
+#[tokio::test]
 async fn clients_from_before_1_7() {
     let (backend, client) = backend().await;
     for pings in [

@@ -61,6 +61,7 @@ impl Talk {
         }
         self.read_proxy_header().await?;
         match self.buffer.first() {
+            Some(0xfe) if self.behaviour().status == Status::Never => return self.ignore().await,
             Some(0xfe) => return self.legacy(self.legacy_status()).await,
             Some(0x02) => return self.legacy("Outdated client!".into()).await,
             Some(_) | None => {}
@@ -99,8 +100,7 @@ impl Talk {
     async fn legacy(&mut self, text: String) -> io::Result<()> {
         self.stream.write_all(&legacy::kick(&text)).await?;
         self.stream.shutdown().await?;
-        while self.fill().await? {}
-        Ok(())
+        self.ignore().await
     }
 
     fn legacy_status(&self) -> String {
@@ -120,6 +120,7 @@ impl Talk {
                         return Ok(());
                     }
                 }
+                1 if self.behaviour().status == Status::Never => {}
                 1 => {
                     self.stream.write_all(&Body::new().raw(&packet.body).packet(1)).await?;
                     return self.stream.shutdown().await;
@@ -174,13 +175,9 @@ impl Talk {
             Login::Kick(reason) => {
                 self.stream.write_all(&Body::new().string(&reason).packet(0)).await?;
                 self.stream.shutdown().await?;
-                while self.fill().await? {}
-                Ok(())
+                self.ignore().await
             }
-            Login::Never => {
-                while self.fill().await? {}
-                Ok(())
-            }
+            Login::Never => self.ignore().await,
             Login::Close => Ok(()),
         }
     }
@@ -199,6 +196,12 @@ impl Talk {
                 return Ok(());
             }
         }
+    }
+
+    /// Reads and records until the client is done.
+    async fn ignore(&mut self) -> io::Result<()> {
+        while self.fill().await? {}
+        Ok(())
     }
 
     async fn packet(&mut self) -> io::Result<Option<Packet>> {
