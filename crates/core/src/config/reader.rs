@@ -14,6 +14,9 @@ use super::value;
 /// More of anything than this is a slip of the hand.
 const MOST: u64 = 1_000_000_000;
 
+/// A file that is something else altogether need not be quoted whole.
+const MOST_SYNTAX_ERRORS: usize = 10;
+
 /// What all sections of one file share: its text, what overrides it, and what was found wrong.
 #[derive(Debug)]
 pub(super) struct Report<'t> {
@@ -38,7 +41,7 @@ impl<'t> Report<'t> {
     /// The file as a table; every error of its syntax is a problem, and then nothing else is read.
     pub(super) fn document(&self) -> Option<Section<'_, 't>> {
         let (document, errors) = DeTable::parse_recoverable(self.text);
-        for error in &errors {
+        for error in errors.iter().take(MOST_SYNTAX_ERRORS) {
             let place = Place::File(error.span().unwrap_or_default());
             let fault = Fault::new(format!("this is not TOML: {}", error.message().replace('\n', ", ")), "");
             self.problem(&place, "", fault);

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use swarmgate_minecraft::text::Component;
+
 use super::problem::Fault;
 use super::reader::Section;
 use super::value;
@@ -92,15 +94,15 @@ fn rewrite_host(text: &str) -> Result<Option<String>, Fault> {
 fn texts(section: &mut Section<'_, '_>, base: &Texts) -> Texts {
     let mut section = section.section("texts");
     let mut text = |name: &'static str, base: &str| {
-        let text = section.text(name, template).unwrap_or_else(|| base.to_owned());
-        if let Some(token) = unknown_token(&text) {
+        let Some((written, shown)) = section.text(name, template) else { return base.to_owned() };
+        for token in shown.tokens().into_iter().filter(|token| !TOKENS.contains(token)) {
             let fix = match value::nearest(token, TOKENS) {
                 Some(near) => format!("did you mean {{{near}}}?"),
                 None => format!("the tokens are {{{}}}", TOKENS.join("}, {")),
             };
             section.warning(name, Fault::new(format!("{{{token}}} is no token and stays as it is"), fix));
         }
-        text
+        written
     };
     let texts = Texts {
         asleep: text("asleep", &base.asleep),
@@ -115,16 +117,10 @@ fn texts(section: &mut Section<'_, '_>, base: &Texts) -> Texts {
     texts
 }
 
-fn template(text: &str) -> Result<String, Fault> {
-    Ok(text.to_owned())
-}
-
-/// The first `{word}` that nothing replaces. Braces around anything else are JSON or plain text.
-fn unknown_token(text: &str) -> Option<&str> {
-    text.split('{').skip(1).filter_map(|rest| rest.split_once('}')).map(|(token, _)| token).find(|token| {
-        let word = !token.is_empty() && token.chars().all(|c| c.is_ascii_lowercase() || c == '_');
-        word && !TOKENS.contains(token)
-    })
+/// A text that can be shown, as it was written.
+fn template(text: &str) -> Result<(String, Component), Fault> {
+    let component = Component::parse(text).map_err(|error| Fault::new(error.to_string(), ""))?;
+    Ok((text.to_owned(), component))
 }
 
 /// Said where the times are written: of what `[defaults]` says wrongly, the servers say nothing again.

@@ -209,6 +209,14 @@ env = { A = 1 }",
                 r#"6:1 server.a.env: "A" is a number; write text in quotes"#,
             ],
         ),
+        (
+            "[server.a]\nhosts = 'a'\naddress = 'a'\ntexts = { asleep = '<gary>z', wait = '{\"text\":', failed = '<red>x</bold>' }",
+            &[
+                "4:20 server.a.texts.asleep: there is no tag <gary> (did you mean 'gray'?); write \\< for the sign itself",
+                "4:38 server.a.texts.wait: the text begins like JSON, but is none: EOF while parsing a value at line 1 column 8",
+                "4:59 server.a.texts.failed: </bold> closes nothing that is open",
+            ],
+        ),
     ];
     for (file, expected) in cases {
         assert_eq!(problems(file, &[]), *expected, "{file}");
@@ -251,6 +259,7 @@ texts.asleep = '{sever} {"text": 1} {zzz} {server}'"#,
                 "3:8 server.a.idle: has no effect: the gate neither starts nor stops a server that has no command; remove it, or add a command",
                 "4:17 server.a.default_wakes: has no effect without default = true; add default = true, or remove it",
                 "5:16 server.a.texts.asleep: {sever} is no token and stays as it is; did you mean {server}?",
+                "5:16 server.a.texts.asleep: {zzz} is no token and stays as it is; the tokens are {server}, {eta}, {countdown}, {reason}, {players}, {max}",
             ],
         ),
         (
@@ -441,7 +450,8 @@ fn the_documented_examples_are_valid() {
         }
     }
     let file = format!("{top}{listener}[server.NAME]\n{keys}");
-    assert_eq!(checked(&file, &[]).config.servers.len(), 1);
+    let Checked { config, warnings } = checked(&file, &[]);
+    assert_eq!((config.servers.len(), warnings), (1, vec![]));
 }
 
 /// The keys outside and inside of a server's table.
