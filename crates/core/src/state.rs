@@ -1,3 +1,4 @@
 //! From what an orchestrator says to one [`State`](crate::service::State): one pure function each.
 
+pub mod process;
 pub mod swarm;

@@ -15,15 +15,25 @@ use crate::service::{Endpoint, Spec};
 pub struct ProcessServer {
     pub name: Arc<str>,
     pub spec: Arc<Spec>,
+    /// The program, found in `PATH` or relative to `directory`, and its arguments.
     pub command: Vec<String>,
+    /// Absolute. Where the command runs; one server per directory.
     pub directory: PathBuf,
+    /// Set for the command, beside the few variables every server gets.
     pub env: BTreeMap<String, String>,
+    /// Where the server listens.
     pub endpoint: Endpoint,
+    /// The console line that stops it, such as `stop`. Without one it gets SIGTERM.
     pub stop_command: Option<String>,
+    /// How long each step of a stop may take: the console command, then SIGTERM.
     pub grace: Duration,
+    /// Whether SIGKILL ends a stop that outlasted every grace. Otherwise it is waited for, for ever.
     pub kill: bool,
+    /// From a crash to the next start.
     pub restart_delay: Duration,
+    /// How many crashes in a row are answered with a restart.
     pub max_restarts: u32,
+    /// A run that lasted this long was stable: the crashes before it no longer count.
     pub restart_window: Duration,
 }
 

@@ -1,0 +1,218 @@
+//! The server's process: how it is started, recognised and signalled.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use rustix::fs::{CWD, Mode};
+use rustix::io::{Errno, FdFlags};
+use rustix::process::{Pid, Signal};
+use tokio::process::{Child, Command};
+
+use super::files::{CONSOLE, Run, SERVER_LOCK, Server, WORLD_LOCK, about, try_lock, unix_ms};
+use super::output;
+
+/// A lock that is only being looked at by somebody else is free again at once.
+const LOCK_TRIES: u32 = 20;
+const LOCK_PAUSE: Duration = Duration::from_millis(50);
+
+/// Starts the server of the state directory `dir`. The error is a sentence for its owner.
+pub async fn start(dir: &Path, server: &Server, wish: u64) -> Result<(Child, Run), String> {
+    let Some((program, arguments)) = server.command.split_first() else {
+        return Err("its command is empty: set `command`".to_owned());
+    };
+    check_directory(&server.directory)?;
+    let state_lock = lock_state(dir).await?;
+    let mut world_lock = lock_world(&server.directory).await?;
+    let mut command = Command::new(program);
+    command.args(arguments).envs(&server.env).current_dir(&server.directory).process_group(0);
+    let mut wire = || -> io::Result<()> {
+        let out = output::open(dir)?;
+        command.stdin(console(dir)?).stderr(out.try_clone()?).stdout(out);
+        // The server inherits both locks; they are free when it and all its children have ended.
+        for lock in [&state_lock, &world_lock] {
+            rustix::io::fcntl_setfd(lock, FdFlags::empty())?;
+        }
+        Ok(())
+    };
+    wire().map_err(|error| format!("its console cannot be set up in {}: {error}", shown(dir)))?;
+    let child = command.spawn().map_err(|error| not_spawned(program, &server.directory, &error))?;
+    let pid = child.id().unwrap_or_default();
+    let run = Run {
+        id: String::new(),
+        wish,
+        keeper: std::process::id(),
+        pid,
+        start_ticks: start_ticks(pid).unwrap_or_default(),
+        boot: boot(),
+        started_ms: unix_ms(),
+        asked: false,
+        stopping: None,
+    };
+    let run = Run { id: format!("{pid}.{}", run.start_ticks), ..run };
+    // For people, and for the message of whoever finds the world in use.
+    let _ = world_lock.set_len(0);
+    let _ = writeln!(world_lock, "process {pid} (started by the gate with its state in {})", shown(dir));
+    Ok((child, run))
+}
+
+/// Takes a lock, waiting a little for whoever only looks whether it is held.
+pub async fn lock(path: &Path) -> io::Result<Option<File>> {
+    for _ in 0..LOCK_TRIES {
+        if let Some(lock) = try_lock(path)? {
+            return Ok(Some(lock));
+        }
+        tokio::time::sleep(LOCK_PAUSE).await;
+    }
+    Ok(None)
+}
+
+/// Whether the process of `run` is there, and not another that got its number.
+pub fn lives(run: &Run) -> bool {
+    run.boot == boot() && start_ticks(run.pid) == Some(run.start_ticks)
+}
+
+/// Signals the process group of `pid`, or `pid` alone if it left its group.
+pub fn signal(pid: u32, signal: Signal) {
+    let Some(pid) = process_id(pid) else { return };
+    if rustix::process::kill_process_group(pid, signal).is_err() {
+        let _ = rustix::process::kill_process(pid, signal);
+    }
+}
+
+/// Whether any process is left in the group that `pid` led.
+pub fn group_lives(pid: u32) -> bool {
+    process_id(pid).is_some_and(|pid| rustix::process::test_kill_process_group(pid).is_ok())
+}
+
+fn check_directory(directory: &Path) -> Result<(), String> {
+    match std::fs::metadata(directory) {
+        Ok(found) if found.is_dir() => Ok(()),
+        Ok(_) => Err(format!("{} is not a directory: correct `directory`", shown(directory))),
+        Err(error) if error.kind() == ErrorKind::NotFound => Err(format!(
+            "the directory {} does not exist: create it or correct `directory`",
+            shown(directory)
+        )),
+        Err(error) => Err(format!("the directory {} cannot be used: {error}", shown(directory))),
+    }
+}
+
+async fn lock_state(dir: &Path) -> Result<File, String> {
+    match lock(&dir.join(SERVER_LOCK)).await {
+        Ok(Some(lock)) => Ok(lock),
+        Ok(None) => Err(format!(
+            "a process of its last run is still there; find it with `fuser {}` and end it",
+            shown(&dir.join(SERVER_LOCK))
+        )),
+        Err(error) => Err(format!("its lock cannot be taken in {}: {error}", shown(dir))),
+    }
+}
+
+async fn lock_world(directory: &Path) -> Result<File, String> {
+    let path = directory.join(WORLD_LOCK);
+    match lock(&path).await {
+        Ok(Some(lock)) => Ok(lock),
+        Ok(None) => {
+            let mut holder = String::new();
+            // Bounded: anybody could have left anything there.
+            let read = File::open(&path).and_then(|file| file.take(1000).read_to_string(&mut holder));
+            let holder = holder.lines().next().filter(|_| read.is_ok()).unwrap_or("another process");
+            Err(format!(
+                "its directory {} is in use by {holder}: stop that one first, or give this server a directory of \
+                 its own",
+                shown(directory)
+            ))
+        }
+        Err(error) => Err(format!(
+            "the lock file {} cannot be taken: {error}; the directory must be writable for the user of the gate",
+            shown(&path)
+        )),
+    }
+}
+
+/// The FIFO that is the server's standard input. Opened for writing too, it never ends, whoever dies.
+fn console(dir: &Path) -> io::Result<Stdio> {
+    let path = dir.join(CONSOLE);
+    match std::fs::remove_file(&path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(about(&path)(error)),
+        Ok(()) | Err(_) => {}
+    }
+    rustix::fs::mkfifoat(CWD, &path, Mode::RUSR | Mode::WUSR)
+        .map_err(io::Error::from)
+        .map_err(about(&path))?;
+    Ok(OpenOptions::new().read(true).write(true).open(&path).map_err(about(&path))?.into())
+}
+
+fn not_spawned(program: &str, directory: &Path, error: &io::Error) -> String {
+    let inside = if program.contains('/') { format!(" (in {})", shown(directory)) } else { String::new() };
+    match Errno::from_io_error(error) {
+        Some(Errno::NOENT) if program.contains('/') => {
+            format!("the program {program:?}{inside} does not exist: correct `command`")
+        }
+        Some(Errno::NOENT) => {
+            format!("the program {program:?} is not in PATH: install it or correct `command`")
+        }
+        Some(Errno::ACCESS) => {
+            format!("the program {program:?}{inside} may not be executed: try `chmod +x` on it")
+        }
+        Some(Errno::NOEXEC) => {
+            format!(
+                "the file {program:?}{inside} is not a program: a script starts with a line such as `#!/bin/sh`"
+            )
+        }
+        Some(_) | None => format!("the program {program:?}{inside} cannot be started: {error}"),
+    }
+}
+
+/// Field 22 of `/proc/PID/stat` (proc(5)); none for a process that is gone or a zombie.
+fn start_ticks(pid: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name in field 2 may hold anything, also spaces and brackets.
+    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
+    let state = fields.next()?;
+    (state != "Z").then(|| fields.nth(18))??.parse().ok()
+}
+
+fn boot() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+}
+
+fn process_id(pid: u32) -> Option<Pid> {
+    // 0 and 1 would reach far more than a server.
+    i32::try_from(pid).ok().filter(|&pid| pid > 1).and_then(Pid::from_raw)
+}
+
+fn shown(path: &Path) -> std::path::Display<'_> {
+    path.display()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_told_from_a_later_one_of_its_number() {
+        let pid = std::process::id();
+        let run = Run {
+            id: String::new(),
+            wish: 1,
+            keeper: 1,
+            pid,
+            start_ticks: start_ticks(pid).unwrap(),
+            boot: boot(),
+            started_ms: 0,
+            asked: false,
+            stopping: None,
+        };
+        assert!(lives(&run));
+        assert!(!lives(&Run { start_ticks: run.start_ticks + 1, ..run.clone() }));
+        assert!(!lives(&Run { boot: "another".to_owned(), ..run }));
+    }
+
+    #[test]
+    fn never_signals_everybody() {
+        assert_eq!([0, 1, u32::MAX].map(process_id), [None; 3]);
+    }
+}

@@ -1,0 +1,55 @@
+//! Where services come from.
+
+pub mod process;
+
+use std::future::Future;
+use std::io;
+
+use swarmgate_core::moment::Moment;
+use swarmgate_core::service::{Snapshot, SourceId};
+
+/// An orchestrator: it knows services and can start and stop them.
+pub trait Source: Send + 'static {
+    fn id(&self) -> SourceId;
+
+    /// All services now; never blocks for long.
+    fn list(&mut self, now: Moment) -> impl Future<Output = Result<Snapshot, SourceError>> + Send;
+
+    /// Returns when something may have changed: the caller lists again. Cancel-safe.
+    fn changed(&mut self) -> impl Future<Output = ()> + Send;
+
+    /// Asks for one (`up`) or no instance of a service. Returns once the request is accepted, not when it is
+    /// done. Asking again for what is on its way changes nothing.
+    fn scale(
+        &mut self,
+        service: &str,
+        up: bool,
+        now: Moment,
+    ) -> impl Future<Output = Result<(), SourceError>> + Send;
+}
+
+/// Why a source could not answer or act. Never a statement about its services.
+#[derive(Debug, thiserror::Error)]
+pub enum SourceError {
+    #[error("there is no service {0:?}")]
+    NoSuchService(String),
+    #[error("{0} cannot be started or stopped by this source")]
+    NotScalable(String),
+    #[error("{what}")]
+    Io {
+        what: String,
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl SourceError {
+    /// For metric labels.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::NoSuchService(_) => "no_such_service",
+            Self::NotScalable(_) => "not_scalable",
+            Self::Io { .. } => "io",
+        }
+    }
+}
