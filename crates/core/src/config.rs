@@ -14,7 +14,7 @@ mod tests;
 pub mod value;
 
 use std::net::{Ipv6Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -29,7 +29,7 @@ pub use self::server::{Kind, Server};
 use crate::fleet::Policy;
 use crate::service::Clients;
 
-/// A configuration that can be run. Relative paths are as written: the shell knows where the file is.
+/// A configuration that can be run. Paths are as written until [`Config::beside`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// At least one.
@@ -102,6 +102,20 @@ pub enum LogFormat {
 }
 
 impl Config {
+    /// With every path relative to the directory that the file is in, and those that were not written set.
+    pub fn beside(mut self, directory: &Path) -> Self {
+        let data_dir = directory.join(self.data_dir.as_deref().unwrap_or(Path::new("swarmgate-data")));
+        let control = self.control.map_or_else(|| data_dir.join("control.sock"), |path| directory.join(path));
+        self.data_dir = Some(data_dir);
+        self.control = Some(control);
+        for server in &mut self.servers {
+            if let Kind::Process(process) = &mut server.kind {
+                process.directory = directory.join(&process.directory);
+            }
+        }
+        self
+    }
+
     /// What of it the fleet decides by.
     pub fn policy(&self) -> Policy {
         Policy {

@@ -58,7 +58,7 @@ pub const KEYS: &[Key] = &[
     key("listen", "list of addresses", r#"["[::]:25565"]"#,
         "Where players connect. `[::]` is every address of the machine, IPv4 and IPv6; a port alone means the same. Not set if there is a `[[listener]]`."),
     unset("data_dir", "path", r#""/var/lib/swarmgate""#,
-        "Where the gate keeps what it learns and the output of its servers. Without it: `swarmgate-data` beside the configuration file."),
+        "Where the gate keeps what it learns and the output of its servers. Without it: `swarmgate-data`."),
     unset("control", "path", r#""/run/swarmgate/control.sock""#,
         "The socket on which commands such as `swarmgate explain` reach the running gate. Without it: `control.sock` in `data_dir`."),
     key("http", r#"address or `"off"`"#, r#""127.0.0.1:9250""#,
@@ -127,9 +127,9 @@ pub const KEYS: &[Key] = &[
     unset("server.NAME.command", "list of words or text", r#"["java", "-Xmx4G", "-jar", "server.jar", "nogui"]"#,
         "The program that the gate starts when somebody joins, and its arguments. A text is split as a shell would, but there is no shell: nothing is expanded. Without it the server is one that runs by itself."),
     unset("server.NAME.directory", "path", r#""survival""#,
-        "Where the command runs: the server's files, its world among them. Relative to the configuration file. Required with `command`; no two servers may share one."),
+        "Where the command runs: the server's files, its world among them. Required with `command`; no two servers may share one."),
     unset("server.NAME.env", "table", r#"{ TZ = "Europe/Berlin" }"#,
-        "Environment variables for the command."),
+        "Environment variables for the command. Of the gate's own it gets only `PATH`, `HOME`, `USER`, `LOGNAME`, `LANG`, `LC_ALL`, `TZ`, `TMPDIR` and `JAVA_HOME`."),
 
     key("server.NAME.wake", "true or false", "true",
         "Whether a join starts the server when it is asleep."),
@@ -193,6 +193,20 @@ pub const KEYS: &[Key] = &[
 /// Whether there is a key with this path.
 pub(super) fn documented(path: &str) -> bool {
     KEYS.iter().any(|key| key.path == path)
+}
+
+/// What may stand in the table that is documented as one and written as the other.
+pub(super) fn names(documented: &str, written: &str) -> Vec<&'static str> {
+    let inside = |key: &Key| match documented {
+        "" => Some(key.path),
+        table => key.path.strip_prefix(table)?.strip_prefix('.'),
+    };
+    let names =
+        KEYS.iter().filter_map(inside).map(|rest| rest.split_once('.').map_or(rest, |(name, _)| name));
+    let mut names: Vec<&str> = names.chain((documented.is_empty()).then_some(DEFAULTS)).collect();
+    names.retain(|name| written != DEFAULTS || !ONE_SERVER_ONLY.contains(name));
+    names.dedup();
+    names
 }
 
 /// The keys that an environment variable can set: those that stand once in a file.

@@ -16,24 +16,24 @@ pub struct ProcessServer {
     pub name: Arc<str>,
     pub spec: Arc<Spec>,
     /// The program, found in `PATH` or relative to `directory`, and its arguments.
+    /// The program, looked up in `PATH` or from `directory`, and its arguments. Never empty.
     pub command: Vec<String>,
-    /// Absolute. Where the command runs; one server per directory.
+    /// Where it runs. No two servers share one.
     pub directory: PathBuf,
-    /// Set for the command, beside the few variables every server gets.
     pub env: BTreeMap<String, String>,
-    /// Where the server listens.
+    /// Where it listens.
     pub endpoint: Endpoint,
-    /// The console line that stops it, such as `stop`. Without one it gets SIGTERM.
+    /// The console line that stops it. None: SIGTERM.
     pub stop_command: Option<String>,
-    /// How long each step of a stop may take: the console command, then SIGTERM.
+    /// How long each step of a stop may take before the next: the console line, SIGTERM, SIGKILL.
     pub grace: Duration,
-    /// Whether SIGKILL ends a stop that outlasted every grace. Otherwise it is waited for, for ever.
+    /// Whether SIGKILL is one of them.
     pub kill: bool,
     /// From a crash to the next start.
     pub restart_delay: Duration,
-    /// How many crashes in a row are answered with a restart.
+    /// Crashes in a row that are followed by a start.
     pub max_restarts: u32,
-    /// A run that lasted this long was stable: the crashes before it no longer count.
+    /// A run this long ends a row of crashes.
     pub restart_window: Duration,
 }
 

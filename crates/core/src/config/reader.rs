@@ -89,7 +89,6 @@ pub(super) struct Section<'r, 't> {
     once: bool,
     place: Place,
     table: DeTable<'t>,
-    asked: Vec<&'static str>,
     /// The keys that were there, and where.
     taken: BTreeMap<&'static str, Place>,
 }
@@ -104,7 +103,7 @@ impl<'r, 't> Section<'r, 't> {
         table: DeTable<'t>,
     ) -> Self {
         let (path, documented) = (path.to_owned(), documented.to_owned());
-        Self { report, path, documented, once, place, table, asked: Vec::new(), taken: BTreeMap::new() }
+        Self { report, path, documented, once, place, table, taken: BTreeMap::new() }
     }
 
     /// A text with its own grammar. A bare number is read as its text, so that the complaint is about what
@@ -306,14 +305,13 @@ impl<'r, 't> Section<'r, 't> {
 
     /// Reports the keys that nobody took.
     pub(super) fn finish(self) {
+        let here = keys::names(&self.documented, &self.path);
         for key in self.table.keys() {
             let name = key.get_ref();
-            let fix = match value::nearest(name, self.asked.iter().copied()) {
-                Some(near) => format!("did you mean '{near}'?"),
-                None => match keys::home_of(name) {
-                    Some(home) => format!("it belongs in {home}"),
-                    None => format!("the keys here are {}", self.asked.join(", ")),
-                },
+            let fix = match (value::nearest(name, here.iter().copied()), keys::home_of(name)) {
+                (Some(near), _) => format!("did you mean '{near}'?"),
+                (None, Some(home)) => format!("it belongs in {home}"),
+                (None, None) => format!("the keys here are {}", here.join(", ")),
             };
             let fault = Fault::new("there is no such key", fix);
             self.report.problem(&Place::File(key.span()), &self.key(&shown(name)), fault);
@@ -402,7 +400,6 @@ impl<'r, 't> Section<'r, 't> {
     }
 
     fn written(&mut self, name: &'static str) -> Option<(DeValue<'t>, Place)> {
-        self.asked.push(name);
         let (key, value) = self.table.remove_entry(name)?;
         // A table's own span is its header; its name is what an editor should jump to.
         let span = if value.get_ref().is_table() { key.span() } else { value.span() };

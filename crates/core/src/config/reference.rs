@@ -42,6 +42,7 @@ and the old one stays in force.
 | rate | a whole number per `s`, `m` or `h`: `"10/s"`, `"6/m"` |
 | network | an IP address, or a network in CIDR notation: `"192.0.2.7"`, `"10.0.0.0/8"`, `"2001:db8::/32"` |
 | address | `"host:port"`; an IPv6 address in brackets: `"[2001:db8::7]:25565"` |
+| path | absolute, or relative to the directory of the configuration file |
 | list | `["a", "b"]`, or one text: `"a, b"`; blank parts are ignored |
 | text shown to players | [MiniMessage](https://docs.advntr.dev/minimessage/format.html), `&` or `§` codes, or a JSON text component; with the tokens `{server}` (its name), `{eta}` (how long a start still takes, usually), `{countdown}` (time to the next start), `{reason}` (what it is doing, or what went wrong), `{players}` and `{max}` |
 
