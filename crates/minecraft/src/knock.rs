@@ -32,6 +32,7 @@ pub enum Knock {
 /// However the bytes are split into segments, the answer is the same, and the beginning of a valid opening is
 /// never malformed.
 pub fn parse(bytes: &[u8], limit: usize, settled: bool) -> Result<Option<Knock>, Malformed> {
+    let bytes = bytes.get(..limit).unwrap_or(bytes);
     let knock = match bytes {
         [] => Ok(None),
         [legacy::LOGIN, ..] => legacy::Login::parse(bytes).map(|login| login.map(Knock::LegacyLogin)),
@@ -42,7 +43,7 @@ pub fn parse(bytes: &[u8], limit: usize, settled: bool) -> Result<Option<Knock>,
         _ => modern(bytes, limit, settled),
     }?;
     match knock {
-        None if bytes.len() >= limit => Err(Malformed::Oversized { claimed: bytes.len() + 1, limit }),
+        None if bytes.len() == limit => Err(Malformed::Oversized { claimed: limit.saturating_add(1), limit }),
         knock => Ok(knock),
     }
 }

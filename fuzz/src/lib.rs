@@ -1,0 +1,129 @@
+//! What must hold for any bytes, one function per fuzz target.
+
+use std::fmt::Debug;
+
+use swarmgate_minecraft::address::Address;
+use swarmgate_minecraft::handshake::{self, Rewrite};
+use swarmgate_minecraft::knock::{self, Knock};
+use swarmgate_minecraft::proxy_header::{self, Version};
+use swarmgate_minecraft::status::{self, Responder, StatusAnswer, StatusSummary};
+use swarmgate_minecraft::text::{Component, plain_of};
+use swarmgate_minecraft::{legacy, login};
+
+/// Long enough for everything that matters, short enough to be parsed once per byte.
+const LONGEST: usize = 600;
+
+/// However an opening is split, it means the same; and what is asked to stay as it is, stays.
+pub fn knock(data: &[u8]) {
+    let data = data.get(..LONGEST).unwrap_or(data);
+    let limit = 512;
+    let whole = knock::parse(data, limit, false);
+    same_at_any_split(data, &whole, |bytes| knock::parse(bytes, limit, false));
+    let settled = knock::parse(data, limit, true);
+    if whole != Ok(None) {
+        assert_eq!(settled, whole);
+    }
+    if let Ok(Some(Knock::Status { consumed, .. } | Knock::Login { consumed, .. })) = whole {
+        assert!(consumed <= limit);
+        let kept = handshake::rewrite(data, &Rewrite::default()).expect("a handshake that was read");
+        assert_eq!(knock::parse(&kept, limit, false).map(|knock| knock.is_some()), Ok(true));
+    }
+    let _ = login::parse_disconnect(data);
+}
+
+pub fn proxy_header(data: &[u8]) {
+    let data = data.get(..LONGEST).unwrap_or(data);
+    let whole = proxy_header::parse(data);
+    same_at_any_split(data, &whole, proxy_header::parse);
+    let Ok(Some(header)) = whole else { return };
+    assert!(proxy_header::looks_like(data) && header.consumed <= data.len());
+    let Some(sent) = header.addresses else { return };
+    for version in [Version::V1, Version::V2] {
+        let bytes = proxy_header::encode(version, sent);
+        let again = proxy_header::parse(&bytes).expect("our own header").expect("a whole header");
+        let again = again.addresses.expect("the addresses just written");
+        let canonical = |end: std::net::SocketAddr| (end.ip().to_canonical(), end.port());
+        assert_eq!(canonical(again.source), canonical(sent.source));
+        assert_eq!(canonical(again.destination), canonical(sent.destination));
+    }
+}
+
+pub fn address(data: &[u8]) {
+    let Ok(address) = std::str::from_utf8(data) else { return };
+    let cut = Address::cut(address);
+    assert_eq!([cut.host, cut.rest].concat(), address);
+    assert_eq!(Address::cut(cut.host).rest, "");
+}
+
+pub fn legacy(data: &[u8]) {
+    let data = data.get(..LONGEST).unwrap_or(data);
+    if data.first() == Some(&legacy::LOGIN) {
+        same_at_any_split(data, &legacy::Login::parse(data), legacy::Login::parse);
+    }
+    assert!(legacy::Ping::parse(data, true).is_some());
+    let kick = [&[0xff], data].concat();
+    same_at_any_split(&kick, &legacy::parse_kick(&kick), legacy::parse_kick);
+    let Ok(Some(text)) = legacy::parse_kick(&kick) else { return };
+    let answer = legacy::Answer::from_kick(&text);
+    if let Some(answer) = answer {
+        let bytes = answer.encode(legacy::Form::Release);
+        let text = legacy::parse_kick(&bytes).expect("our own kick").expect("a whole kick");
+        assert_eq!(legacy::Answer::from_kick(&text).map(|again| again.online), Some(answer.online));
+    }
+}
+
+/// A server's bytes as a client reads them, and a client's as the gate does.
+pub fn status_response(data: &[u8]) {
+    let mut responder = Responder::new("{}");
+    for piece in data.chunks(3) {
+        if responder.feed(piece).map_or(true, |reply| reply.done) {
+            break;
+        }
+    }
+    let Ok(answer) = status::parse_response(data) else { return };
+    let summary = StatusSummary::of(&answer);
+    let description = answer.get("description").cloned().unwrap_or_default();
+    let mut ours = StatusAnswer {
+        version_name: summary.version_name.unwrap_or_default(),
+        protocol: 0,
+        online: 0,
+        max: 0,
+        sample: Vec::new(),
+        description,
+        favicon: summary.favicon,
+        other: serde_json::Map::new(),
+    };
+    ours.carry_over(&answer);
+    assert!(ours.to_json().encode_utf16().count() <= 32_767);
+    if let Ok(text) = Component::from_json(&answer) {
+        text.to_nbt();
+        text.without_rgb().to_legacy();
+        assert_eq!(Component::from_json(&text.to_json()).as_ref(), Ok(&text));
+    }
+}
+
+/// A template reads back from its own JSON, and values never turn into formatting.
+pub fn text_template(data: &[u8]) {
+    let Ok(written) = std::str::from_utf8(data) else { return };
+    let Ok(text) = Component::parse(written) else { return };
+    let json = text.to_json();
+    assert_eq!(Component::from_json(&json).map(|again| again.to_json()).as_ref(), Ok(&json));
+    let filled = text.fill(&|_| Some("§c<red>&c{x}".to_owned()));
+    if text.to_plain().contains('§') {
+        return;
+    }
+    assert!(!filled.to_plain().contains('§'));
+    text.to_nbt();
+    plain_of(&json);
+}
+
+/// The first beginning that decides, decides as the whole does.
+fn same_at_any_split<T: Debug + PartialEq, E: Debug + PartialEq>(
+    data: &[u8],
+    whole: &Result<Option<T>, E>,
+    parse: impl Fn(&[u8]) -> Result<Option<T>, E>,
+) {
+    let beginnings = (0..=data.len()).filter_map(|end| data.get(..end));
+    let first = beginnings.map(parse).find(|outcome| *outcome != Ok(None)).unwrap_or(Ok(None));
+    assert_eq!(first, *whole);
+}
