@@ -27,7 +27,7 @@ use self::reader::{Report, Section};
 pub use self::reference::reference;
 pub use self::server::{Kind, Server};
 use crate::fleet::Policy;
-use crate::service::Clients;
+use crate::service::{Clients, Spec};
 
 /// A configuration that can be run. Paths are as written until [`Config::beside`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -147,6 +147,15 @@ pub fn parse(text: &str, overrides: &[Override]) -> Result<Checked, Vec<Problem>
         Some(config) if problems.is_empty() => Ok(Checked { config, warnings }),
         Some(_) | None => Err(problems),
     }
+}
+
+/// What `settings` of keys in `[defaults]` ask of one service, laid over `base`, and the problems and warnings.
+pub(crate) fn overlay(base: &Spec, settings: &[Override]) -> (Spec, Vec<Problem>, Vec<Problem>) {
+    let report = Report::new("", settings);
+    let root = report.document();
+    let spec = root.map(|mut root| spec::read(&mut root.section_as(keys::DEFAULTS, keys::SERVER), base));
+    let (problems, warnings) = report.into_findings();
+    (spec.unwrap_or_else(|| base.clone()), problems, warnings)
 }
 
 fn read(mut root: Section<'_, '_>) -> Config {

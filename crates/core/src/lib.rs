@@ -5,6 +5,7 @@ pub mod config;
 pub mod event;
 pub mod fleet;
 pub mod knock;
+pub mod labels;
 pub mod learned;
 pub mod moment;
 pub mod name;

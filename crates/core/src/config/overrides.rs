@@ -1,4 +1,4 @@
-//! Settings from the environment and the command line, which have the last word over the file.
+//! Settings from the environment, the command line and labels, which have the last word over the file.
 
 use std::collections::BTreeSet;
 
@@ -18,6 +18,8 @@ pub struct Override {
     /// The key as a variable, without the prefix: `LOG_LEVEL`.
     pub(super) variable: String,
     value: String,
+    /// The value is text whatever it looks like.
+    plain: bool,
 }
 
 impl Override {
@@ -25,16 +27,29 @@ impl Override {
     /// those that are no settings.
     pub fn from_variable(name: &str, value: &str) -> Option<Self> {
         let variable = name.strip_prefix(PREFIX).filter(|_| !value.is_empty())?.to_owned();
-        Some(Self { origin: name.to_owned(), variable, value: value.to_owned() })
+        Some(Self { origin: name.to_owned(), variable, value: value.to_owned(), plain: false })
     }
 
     /// A command line flag that sets the key with this path.
     pub fn from_flag(flag: &str, key: &str, value: &str) -> Self {
-        Self { origin: flag.to_owned(), variable: variable(key), value: value.to_owned() }
+        Self { origin: flag.to_owned(), variable: variable(key), value: value.to_owned(), plain: false }
+    }
+
+    /// A label that sets the key with this path, to text.
+    pub(crate) fn from_label(label: &str, key: &str, value: &str) -> Self {
+        Self { origin: label.to_owned(), variable: variable(key), value: value.to_owned(), plain: true }
+    }
+
+    /// Whom to blame.
+    pub(crate) fn origin(&self) -> &str {
+        &self.origin
     }
 
     /// Numbers, booleans and lists as TOML writes them; anything else is text and needs no quotes.
     pub(super) fn value(&self) -> DeValue<'_> {
+        if self.plain {
+            return DeValue::String(self.value.as_str().into());
+        }
         match DeValue::parse(&self.value).map(toml::Spanned::into_inner) {
             Ok(value) if value.is_integer() || value.is_bool() || value.is_array() => value,
             Ok(_) | Err(_) => DeValue::String(self.value.as_str().into()),

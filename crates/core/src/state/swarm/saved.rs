@@ -10,9 +10,9 @@ use super::api::{Answer, Node, Service, Task};
 use super::network::{self, Choice};
 use super::scale::{self, ScaleError};
 use super::{Belief, Believed};
-use crate::service::Endpoint;
-
-const MINECRAFT_PORT: u16 = 25565;
+use crate::config::value::MINECRAFT_PORT;
+use crate::labels::{self, Labelled};
+use crate::service::{Endpoint, Spec};
 
 /// What the gate would believe and do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,10 +71,17 @@ impl Explained {
     ) -> Self {
         let believed = super::of(service, tasks, nodes, now);
         let mut problems = believed.problems.clone();
-        let (name, endpoint) = match service {
-            Answer::Refused { .. } => (String::new(), None),
-            Answer::Got(service) => (service.spec.name.clone(), endpoint(&believed, service, &mut problems)),
-        };
+        let (mut name, mut endpoint) = (String::new(), None);
+        if let Answer::Got(service) = service {
+            let labelled = labels::parse(&service.spec.labels, &Spec::default());
+            name.clone_from(&service.spec.name);
+            endpoint = dialled(&believed, service, labelled.as_ref()).unwrap_or_else(|problem| {
+                problems.push(problem);
+                None
+            });
+            problems.extend(labelled.into_iter().flat_map(|labelled| labelled.problems));
+            problems.extend(labels::misplaced(&service.spec.task_template.container_spec.labels));
+        }
         let wake = wake(raw, &believed).unwrap_or_else(|error| {
             problems.push(format!("it could not be woken: {error}"));
             None
@@ -127,23 +134,17 @@ impl fmt::Display for Explained {
     }
 }
 
-fn endpoint(believed: &Believed, service: &Service, problems: &mut Vec<String>) -> Option<Endpoint> {
-    let instance = believed.instance.as_ref()?;
-    let choice = Choice { asked: label(service, "network"), shared: None };
-    let port = label(service, "port").and_then(|port| port.parse().ok()).unwrap_or(MINECRAFT_PORT);
-    match network::endpoints(instance, &service.spec, choice, port) {
-        Ok(endpoints) => endpoints.into_iter().next(),
-        Err(problem) => {
-            problems.push(problem);
-            None
-        }
-    }
-}
-
-fn label<'a>(service: &'a Service, name: &str) -> Option<&'a str> {
-    let prefixes = ["swarmgate", "mc-router"];
-    let found = prefixes.iter().find_map(|prefix| service.spec.labels.get(&format!("{prefix}.{name}")));
-    found.map(|value| value.trim()).filter(|value| !value.is_empty())
+/// Where players go while it runs. On which networks the gate is, a file does not say.
+fn dialled(
+    believed: &Believed,
+    service: &Service,
+    labelled: Option<&Labelled>,
+) -> Result<Option<Endpoint>, String> {
+    let Some(instance) = &believed.instance else { return Ok(None) };
+    let choice = Choice { asked: labelled.and_then(|labelled| labelled.network.as_deref()), shared: None };
+    let port = labelled.map_or(MINECRAFT_PORT, |labelled| labelled.port);
+    let endpoints = network::endpoints(instance, &service.spec, choice, port)?;
+    Ok(endpoints.into_iter().next())
 }
 
 fn wake(raw: &Value, believed: &Believed) -> Result<Option<String>, ScaleError> {
@@ -192,7 +193,7 @@ mod tests {
             "service": {
                 "ID": "s", "UpdatedAt": "2026-01-01T12:00:00Z",
                 "Spec": {
-                    "Name": "mc", "Labels": {"mc-router.port": "25570"},
+                    "Name": "mc", "Labels": {"mc-router.host": "mc.example.com", "mc-router.port": "25570"},
                     "TaskTemplate": {"ForceUpdate": 3}, "Mode": {"Replicated": {"Replicas": 1}},
                 },
             },
@@ -278,7 +279,10 @@ mod tests {
     fn a_restart_has_its_time_and_a_network_that_is_not_there_is_named() {
         let held = [("/tasks/0/Status/State", json!("ready")), ("/tasks/0/DesiredState", json!("ready"))];
         assert_eq!(explained(&with(&held))["restart_at"], json!("2026-01-01T12:00:06Z"));
-        let elsewhere = [("/service/Spec/Labels", json!({"swarmgate.network": "other"}))];
+        let elsewhere = [(
+            "/service/Spec/Labels",
+            json!({"swarmgate.host": "mc.example.com", "swarmgate.network": "other"}),
+        )];
         let json = explained(&with(&elsewhere));
         assert_eq!((&json["state"], &json["endpoint"]), (&json!("running"), &Value::Null));
         assert!(json["problems"][0].as_str().unwrap().contains("\"other\""), "{json}");
