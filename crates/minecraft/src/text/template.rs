@@ -315,6 +315,7 @@ mod tests {
             ("<#12345>hi", "there is no tag <#12345>; write \\< for the sign itself"),
             ("<color:bleu>hi", "there is no colour 'bleu' (did you mean 'blue'?)"),
             ("<red>hi</bold>", "</bold> closes nothing that is open"),
+            ("<red><b>x</red>y</b>", "</bold> closes nothing that is open"),
             ("<red>§lhi", "tags in <> and codes with § do not mix: use one of them"),
             (r#"{"text":"hi","color":"rde"}"#, "there is no colour 'rde' (did you mean 'red'?)"),
             ("[]", "the JSON is no text component: a list has no parts"),
