@@ -5,6 +5,7 @@
 //! and at once). [`of`] reads them from top to bottom through one table, described in `docs/states.md` and
 //! held against recordings of real engines.
 
+pub mod advice;
 pub mod api;
 pub mod network;
 mod picture;

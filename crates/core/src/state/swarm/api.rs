@@ -55,6 +55,37 @@ pub struct ServiceSpec {
     pub task_template: TaskSpec,
     #[serde(deserialize_with = "nullable")]
     pub mode: BTreeMap<String, Value>,
+    #[serde(deserialize_with = "nullable")]
+    pub update_config: UpdateConfig,
+    #[serde(deserialize_with = "nullable")]
+    pub rollback_config: UpdateConfig,
+    #[serde(deserialize_with = "nullable")]
+    pub endpoint_spec: EndpointSpec,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct UpdateConfig {
+    /// `stop-first`, also if it is missing, or `start-first`.
+    #[serde(deserialize_with = "nullable")]
+    pub order: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct EndpointSpec {
+    #[serde(deserialize_with = "nullable")]
+    pub ports: Vec<PublishedPort>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct PublishedPort {
+    #[serde(deserialize_with = "nullable")]
+    pub target_port: u32,
+    /// Missing while Swarm is still to choose one.
+    #[serde(deserialize_with = "nullable")]
+    pub published_port: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
@@ -72,6 +103,9 @@ pub struct TaskSpec {
 pub struct ContainerSpec {
     #[serde(deserialize_with = "nullable")]
     pub image: String,
+    /// `NAME=value`
+    #[serde(deserialize_with = "nullable")]
+    pub env: Vec<String>,
     #[serde(deserialize_with = "nullable")]
     pub labels: BTreeMap<String, String>,
     /// Nanoseconds between the stop signal and the kill. Missing: the engine's 10 s.

@@ -34,7 +34,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    fn of(mode: &BTreeMap<String, Value>) -> Self {
+    pub fn of(mode: &BTreeMap<String, Value>) -> Self {
         // A service created without a mode or a count has one replica.
         let Some((name, content)) = mode.iter().find(|(_, content)| !content.is_null()) else {
             return Self::Replicated(1);

@@ -6,12 +6,13 @@ use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
+use super::advice;
 use super::api::{Answer, Node, Service, Task};
 use super::network::{self, Choice};
 use super::scale::{self, ScaleError};
 use super::{Belief, Believed};
 use crate::config::value::MINECRAFT_PORT;
-use crate::labels::{self, Labelled};
+use crate::labels;
 use crate::service::{Endpoint, Spec};
 
 /// What the gate would believe and do.
@@ -23,6 +24,8 @@ pub struct Explained {
     /// What a wake would change in the spec; `None`: nothing.
     pub wake: Option<String>,
     pub problems: Vec<String>,
+    /// What about its set-up endangers its world.
+    pub advice: Vec<String>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -71,22 +74,25 @@ impl Explained {
     ) -> Self {
         let believed = super::of(service, tasks, nodes, now);
         let mut problems = believed.problems.clone();
-        let (mut name, mut endpoint) = (String::new(), None);
+        let (mut name, mut endpoint, mut advice) = (String::new(), None, Vec::new());
         if let Answer::Got(service) = service {
             let labelled = labels::parse(&service.spec.labels, &Spec::default());
+            let port = labelled.as_ref().map_or(MINECRAFT_PORT, |labelled| labelled.port);
+            let asked = labelled.as_ref().and_then(|labelled| labelled.network.as_deref());
             name.clone_from(&service.spec.name);
-            endpoint = dialled(&believed, service, labelled.as_ref()).unwrap_or_else(|problem| {
+            endpoint = dialled(&believed, service, asked, port).unwrap_or_else(|problem| {
                 problems.push(problem);
                 None
             });
             problems.extend(labelled.into_iter().flat_map(|labelled| labelled.problems));
             problems.extend(labels::misplaced(&service.spec.task_template.container_spec.labels));
+            advice = advice::of(&service.spec, port);
         }
         let wake = wake(raw, &believed).unwrap_or_else(|error| {
             problems.push(format!("it could not be woken: {error}"));
             None
         });
-        Self { name, believed, endpoint, wake, problems }
+        Self { name, believed, endpoint, wake, problems, advice }
     }
 
     pub fn to_json(&self) -> Value {
@@ -106,6 +112,7 @@ impl Explained {
             "stopping": stopping,
             "wake": self.wake,
             "problems": self.problems,
+            "advice": self.advice,
         })
     }
 
@@ -130,7 +137,8 @@ impl fmt::Display for Explained {
         }
         let wake = self.wake.as_deref().unwrap_or("nothing");
         writeln!(f, "  a wake would write: {wake}")?;
-        self.problems.iter().try_for_each(|problem| writeln!(f, "  problem:            {problem}"))
+        self.problems.iter().try_for_each(|problem| writeln!(f, "  problem:            {problem}"))?;
+        self.advice.iter().try_for_each(|advice| writeln!(f, "  advice:             {advice}"))
     }
 }
 
@@ -138,11 +146,11 @@ impl fmt::Display for Explained {
 fn dialled(
     believed: &Believed,
     service: &Service,
-    labelled: Option<&Labelled>,
+    asked: Option<&str>,
+    port: u16,
 ) -> Result<Option<Endpoint>, String> {
     let Some(instance) = &believed.instance else { return Ok(None) };
-    let choice = Choice { asked: labelled.and_then(|labelled| labelled.network.as_deref()), shared: None };
-    let port = labelled.map_or(MINECRAFT_PORT, |labelled| labelled.port);
+    let choice = Choice { asked, shared: None };
     let endpoints = network::endpoints(instance, &service.spec, choice, port)?;
     Ok(endpoints.into_iter().next())
 }
@@ -230,6 +238,7 @@ mod tests {
         assert_eq!((&json["wake"], &json["problems"]), (&Value::Null, &json!([])));
         let text = explain(&running().to_string()).unwrap().to_string();
         assert!(text.starts_with("mc is running: task t is running\n"), "{text}");
+        assert!(text.contains("advice:             it is killed 10 s after"), "{text}");
         assert!(text.contains("players go to:      10.0.1.4:25570\n"), "{text}");
     }
 
