@@ -1,3 +1,5 @@
+#![allow(clippy::as_conversions, clippy::wildcard_enum_match_arm, reason = "tests read better with them")]
+
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
