@@ -117,7 +117,7 @@ pub struct Fleet {
     policy: Policy,
     records: BTreeMap<ServiceId, Record>,
     /// What the store remembers of services that have not appeared yet.
-    recalled: BTreeMap<ServiceId, Arc<Learned>>,
+    recalled: BTreeMap<String, Arc<Learned>>,
     routes: Routes,
     throttle: Throttle,
     effects: Vec<Effect>,
@@ -150,8 +150,8 @@ impl Fleet {
         self.settle(now);
     }
 
-    /// Gives back what an earlier run of the gate learned.
-    pub fn recall(&mut self, service: ServiceId, learned: Learned) {
+    /// Gives back what an earlier run of the gate learned; `service` is a displayed [`ServiceId`].
+    pub fn recall(&mut self, service: String, learned: Learned) {
         self.recalled.insert(service, Arc::new(learned));
     }
 
@@ -163,7 +163,7 @@ impl Fleet {
             gone.retain(|id| *id != service.id);
             let record = self.records.entry(service.id.clone()).or_insert_with(|| {
                 self.arrivals += 1;
-                let learned = self.recalled.remove(&service.id).unwrap_or_default();
+                let learned = self.recalled.remove(&service.id.to_string()).unwrap_or_default();
                 Record::new(service.id.clone(), Arc::clone(&service.spec), self.arrivals, learned, now)
             });
             record.observe(service, now);

@@ -3,11 +3,13 @@
 
 pub mod config;
 pub mod event;
+pub mod explain;
 pub mod fleet;
 pub mod knock;
 pub mod labels;
 pub mod learned;
 pub mod moment;
+pub mod motd;
 pub mod name;
 pub mod routes;
 pub mod service;

@@ -32,6 +32,16 @@ pub enum Match {
     Default,
 }
 
+impl Match {
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Exact => "exact",
+            Self::Wildcard => "wildcard",
+            Self::Default => "default",
+        }
+    }
+}
+
 impl Routes {
     /// `services` in the order of their claims: the first to claim a name gets it.
     pub fn new<'a>(services: impl IntoIterator<Item = (&'a ServiceId, &'a Spec)>) -> Self {

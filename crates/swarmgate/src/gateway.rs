@@ -1,3 +1,83 @@
 //! The Minecraft edge: from an accepted connection to a relayed one.
 
+pub mod door;
+mod hold;
+pub mod listener;
+mod opening;
+pub mod quiet;
+mod refuse;
 pub mod relay;
+mod session;
+mod status;
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use swarmgate_core::config::{Config, Listener};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::fleet::Fleet;
+use crate::metrics::Metrics;
+use door::Door;
+use quiet::Quiet;
+
+/// What all connections share.
+#[derive(Debug)]
+pub struct Gateway {
+    pub fleet: Fleet,
+    pub door: Arc<Door>,
+    pub metrics: Metrics,
+    pub config: watch::Receiver<Arc<Config>>,
+    pub quiet: Quiet,
+    /// Cancelled when players must go, too.
+    pub close: CancellationToken,
+}
+
+/// Accepts connections until `stop`, each served by a task of its own.
+pub async fn run(
+    socket: TcpListener,
+    listener: Listener,
+    gateway: Arc<Gateway>,
+    connections: TaskTracker,
+    stop: CancellationToken,
+) {
+    let listener = Arc::new(listener);
+    loop {
+        let accepted = tokio::select! {
+            () = stop.cancelled() => return,
+            accepted = socket.accept() => accepted,
+        };
+        match accepted {
+            Ok((stream, peer)) => {
+                gateway.metrics.connected();
+                let Ok(open) = gateway.door.open() else {
+                    gateway.metrics.refused(door::Full::Connections.kind());
+                    continue;
+                };
+                let session = session::serve(stream, peer, Arc::clone(&listener), Arc::clone(&gateway), open);
+                connections.spawn(session);
+            }
+            Err(error) => after_failed_accept(&error, &gateway.quiet).await,
+        }
+    }
+}
+
+/// One client's fault is no reason to pause; a shortage of ours is.
+async fn after_failed_accept(error: &io::Error, quiet: &Quiet) {
+    const PAUSE: Duration = Duration::from_millis(100);
+    let of_the_client = matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset | io::ErrorKind::Interrupted
+    );
+    if of_the_client {
+        return;
+    }
+    if let Some(more) = quiet.allow("accept") {
+        tracing::error!(%error, more, "connections cannot be accepted; is the limit of open files too low?");
+    }
+    tokio::time::sleep(PAUSE).await;
+}

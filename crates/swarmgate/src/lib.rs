@@ -1,5 +1,16 @@
 //! The shell of Swarmgate: sockets, processes and clocks around what `swarmgate-core` decides.
 
+pub mod api;
+pub mod app;
+pub mod cli;
+pub mod clock;
+mod dial;
+pub mod fleet;
 pub mod gateway;
 pub mod keeper;
+pub mod metrics;
+mod probe;
 pub mod provider;
+pub mod settings;
+pub mod store;
+pub mod telemetry;

@@ -1,6 +1,8 @@
 //! Where services come from.
 
+pub mod file;
 pub mod process;
+pub mod watch;
 
 use std::future::Future;
 use std::io;

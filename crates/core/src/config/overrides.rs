@@ -45,6 +45,11 @@ impl Override {
         &self.origin
     }
 
+    /// Whether it is the environment variable `SWARMGATE_{variable}`.
+    pub fn is(&self, variable: &str) -> bool {
+        self.origin.strip_prefix(PREFIX) == Some(variable)
+    }
+
     /// Numbers, booleans and lists as TOML writes them; anything else is text and needs no quotes.
     pub(super) fn value(&self) -> DeValue<'_> {
         if self.plain {

@@ -24,7 +24,7 @@ use crate::keeper::files::{self, KEEPER_LOCK, is_locked, millis};
 use crate::keeper::output::{self, Follow};
 use keepers::{Found, Keepers};
 
-const ID: SourceId = "process";
+pub const ID: SourceId = "process";
 /// How often to look even if nothing was reported.
 const AT_LEAST: Duration = Duration::from_secs(5);
 

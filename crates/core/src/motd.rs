@@ -1,0 +1,202 @@
+//! The sentences players read: which template, and what its words in braces stand for.
+
+use std::time::Duration;
+
+use swarmgate_minecraft::status::StatusSummary;
+use swarmgate_minecraft::text::Component;
+
+use crate::knock::{Face, Refusal};
+use crate::moment::Moment;
+use crate::service::State;
+use crate::span;
+
+/// The words a template may have in braces, each with what it stands for.
+pub const TOKENS: [(&str, &str); 8] = [
+    ("server", "the server's name"),
+    ("state", "what it is doing, in one word"),
+    ("eta", "how much longer the start usually takes, or how long it takes"),
+    ("countdown", "how long until it is started again after a crash"),
+    ("duration", "the same as countdown"),
+    ("reason", "why it failed, or what it is doing"),
+    ("players", "how many players are in it"),
+    ("max", "how many it takes"),
+];
+
+/// What the server list shows of a service that does not answer itself.
+pub fn in_list(face: &Face, now: Moment) -> Component {
+    let texts = &face.spec.texts;
+    let template = match &face.state {
+        State::Asleep => &texts.asleep,
+        State::Starting { .. } => &texts.starting,
+        State::Restarting { .. } => &texts.restarting,
+        State::Stopping => &texts.stopping,
+        State::Failed { .. } => &texts.failed,
+        // It should answer and does not.
+        State::Running(_) | State::Unknown { .. } => &texts.unreachable,
+    };
+    filled(template, face, now)
+}
+
+/// What a player reads who waited long enough, or may not wait.
+pub fn on_leaving(face: &Face, now: Moment) -> Component {
+    let texts = &face.spec.texts;
+    let template = match &face.state {
+        State::Asleep | State::Starting { .. } => &texts.wait,
+        State::Restarting { .. } => &texts.restarting,
+        State::Stopping => &texts.stopping,
+        State::Failed { .. } => &texts.failed,
+        State::Running(_) | State::Unknown { .. } => &texts.unreachable,
+    };
+    filled(template, face, now)
+}
+
+/// What a server list or a player reads when the service should be up and cannot be reached.
+pub fn unreachable(face: &Face, now: Moment) -> Component {
+    filled(&face.spec.texts.unreachable, face, now)
+}
+
+/// What a player reads who is not let in.
+pub fn refused(refusal: &Refusal, now: Moment) -> Component {
+    let sentence = match refusal {
+        Refusal::UnknownHost => UNKNOWN_HOST.to_owned(),
+        Refusal::Denied(_) => "You may not join from your address.".to_owned(),
+        Refusal::MayNotWake(face) => {
+            format!("{} is asleep, and you may not start it. Ask its owner.", face.service.name)
+        }
+        Refusal::WakeOff(face) => format!("{} is asleep, and only its owner starts it.", face.service.name),
+        Refusal::WakeRate { face, retry_in } => format!(
+            "{} is asleep, and you have started enough servers for now. Try again in {}.",
+            face.service.name,
+            in_seconds(*retry_in)
+        ),
+        Refusal::TooManyAwake(face) => format!(
+            "{} is asleep, and as many servers are up as this machine takes. Try again later.",
+            face.service.name
+        ),
+        Refusal::Failed { face, retry_in } => {
+            let again = format!(" It can be tried again in {}.", in_seconds(*retry_in));
+            let mut component = filled(&face.spec.texts.failed, face, now);
+            component.extra.push(Component::literal(again));
+            return component;
+        }
+        Refusal::Unreachable(face) => return unreachable(face, now),
+    };
+    Component::literal(sentence)
+}
+
+pub const UNKNOWN_HOST: &str = "There is no server by this name here. Check the address.";
+pub const TOO_OFTEN: &str = "You are joining too often. Wait a few seconds.";
+
+fn filled(template: &str, face: &Face, now: Moment) -> Component {
+    // Templates are checked when they are configured; one that is not readable is shown as it is.
+    let component = Component::parse(template).unwrap_or_else(|_| Component::literal(template));
+    component.fill(&|token| value(token, face, now))
+}
+
+fn value(token: &str, face: &Face, now: Moment) -> Option<String> {
+    let status = || face.learned.status.as_ref().map(StatusSummary::of).unwrap_or_default();
+    let countdown = || match &face.state {
+        State::Restarting { until, .. } => in_seconds(now.until(*until)),
+        State::Asleep
+        | State::Starting { .. }
+        | State::Running(_)
+        | State::Stopping
+        | State::Failed { .. }
+        | State::Unknown { .. } => "a moment".to_owned(),
+    };
+    Some(match token {
+        "server" => face.service.name.to_string(),
+        "state" => face.state.word().to_owned(),
+        "eta" => face.eta.map_or_else(|| "a moment".to_owned(), in_seconds),
+        "countdown" | "duration" => countdown(),
+        "reason" => face.state.reason().unwrap_or_default().to_owned(),
+        "players" => "0".to_owned(),
+        "max" => status().max.unwrap_or(0).to_string(),
+        _ => return None,
+    })
+}
+
+/// Rounded up to whole seconds, so that a countdown never says that nothing is left while something is.
+fn in_seconds(span: Duration) -> String {
+    let up = if span.subsec_nanos() > 0 { span + Duration::from_secs(1) } else { span };
+    span::human(Duration::from_secs(up.as_secs().max(1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::learned::Learned;
+    use crate::service::ServiceId;
+    use crate::service::tests::spec;
+
+    fn face(state: State) -> Face {
+        let mut spec = spec(&[]);
+        spec.texts.restarting = "<red>{server}</red> again in {countdown}: {reason}".to_owned();
+        spec.texts.wait = "{server} is {state}, {eta}, {max} places, {nonsense}".to_owned();
+        let status = serde_json::json!({"players": {"max": 40}});
+        Face {
+            service: ServiceId::new("process", "mc"),
+            spec: Arc::new(spec),
+            state,
+            eta: Some(Duration::from_millis(29_100)),
+            learned: Arc::new(Learned { status: Some(status), ..Learned::default() }),
+        }
+    }
+
+    fn at(ms: u64) -> Moment {
+        Moment::after_start(Duration::from_millis(ms))
+    }
+
+    #[test]
+    fn each_state_has_its_own_sentence() {
+        let reason = || "because".to_owned();
+        for (state, list, leaving) in [
+            (State::Asleep, "asleep", "mc is asleep, 30s, 40 places, {nonsense}"),
+            (State::Starting { reason: reason() }, "starting", "mc is starting, 30s, 40 places, {nonsense}"),
+            (State::Stopping, "stopping", "stopping"),
+            (State::Failed { reason: reason() }, "failed", "failed"),
+            (State::Unknown { reason: reason() }, "unreachable", "unreachable"),
+        ] {
+            let face = face(state);
+            assert_eq!(in_list(&face, at(0)).to_plain(), list);
+            assert_eq!(on_leaving(&face, at(0)).to_plain(), leaving);
+        }
+    }
+
+    #[test]
+    fn the_countdown_moves_and_never_ends_below_a_second() {
+        let face = face(State::Restarting { until: at(20_000), reason: "exit code 1 <bold>".to_owned() });
+        for (now, left) in [(0, "20s"), (500, "20s"), (1_000, "19s"), (19_999, "1s"), (60_000, "1s")] {
+            let text = in_list(&face, at(now)).to_plain();
+            assert_eq!(text, format!("mc again in {left}: exit code 1 <bold>"));
+        }
+    }
+
+    #[test]
+    fn every_token_has_a_value() {
+        for (token, _) in TOKENS {
+            assert!(value(token, &face(State::Asleep), at(0)).is_some(), "{token}");
+        }
+    }
+
+    #[test]
+    fn every_refusal_is_a_sentence() {
+        let face = || face(State::Asleep);
+        let retry_in = Duration::from_secs(90);
+        for (refusal, part) in [
+            (Refusal::UnknownHost, "no server by this name"),
+            (Refusal::Denied(face()), "may not join"),
+            (Refusal::MayNotWake(face()), "Ask its owner"),
+            (Refusal::WakeOff(face()), "only its owner"),
+            (Refusal::WakeRate { face: face(), retry_in }, "in 1m 30s"),
+            (Refusal::TooManyAwake(face()), "as many servers"),
+            (Refusal::Failed { face: face(), retry_in }, "again in 1m 30s"),
+            (Refusal::Unreachable(face()), "unreachable"),
+        ] {
+            let text = refused(&refusal, at(0)).to_plain();
+            assert!(text.contains(part), "{text}");
+        }
+    }
+}

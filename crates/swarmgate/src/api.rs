@@ -1,0 +1,272 @@
+//! HTTP for people and programs: all of it on the control socket, which the file system guards; health and
+//! metrics also on a TCP address.
+
+mod socket;
+mod view;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use axum::extract::{Path, Query, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde::Deserialize;
+use serde_json::json;
+use swarmgate_core::explain::{Explanation, explain};
+use swarmgate_core::fleet::CommandError;
+use swarmgate_core::service::ServiceId;
+use swarmgate_minecraft::address::Address;
+use tokio::net::{TcpListener, UnixListener};
+use tokio_util::sync::CancellationToken;
+
+use crate::fleet::Fleet;
+use crate::gateway::door::Door;
+use crate::metrics::Metrics;
+use crate::provider::process::Consoles;
+
+pub use socket::{ControlError, bind_control};
+pub use view::ServiceView;
+
+/// What the answers are made from.
+#[derive(Debug, Clone)]
+pub struct Api {
+    fleet: Fleet,
+    door: Arc<Door>,
+    metrics: Metrics,
+    consoles: Arc<Consoles>,
+    listening: Arc<AtomicBool>,
+    draining: CancellationToken,
+}
+
+impl Api {
+    pub fn new(
+        fleet: Fleet,
+        door: Arc<Door>,
+        metrics: Metrics,
+        consoles: Consoles,
+        draining: CancellationToken,
+    ) -> Self {
+        let (consoles, listening) = (Arc::new(consoles), Arc::default());
+        Self { fleet, door, metrics, consoles, listening, draining }
+    }
+
+    /// From now on the gate takes players.
+    pub fn listening(&self) {
+        self.listening.store(true, Ordering::Release);
+    }
+}
+
+pub async fn serve_control(socket: UnixListener, api: Api, stop: CancellationToken) {
+    let served = axum::serve(socket, control(api)).with_graceful_shutdown(stop.cancelled_owned()).await;
+    if let Err(error) = served {
+        tracing::error!(%error, "the control socket is no longer served");
+    }
+}
+
+pub async fn serve_public(socket: TcpListener, api: Api, stop: CancellationToken) {
+    let served = axum::serve(socket, public(api)).with_graceful_shutdown(stop.cancelled_owned()).await;
+    if let Err(error) = served {
+        tracing::error!(%error, "health and metrics are no longer served");
+    }
+}
+
+fn public(api: Api) -> Router {
+    Router::new()
+        .route("/healthz", get(healthz))
+        .route("/readyz", get(readyz))
+        .route("/metrics", get(metrics))
+        .fallback(no_such_page)
+        .with_state(api)
+}
+
+fn control(api: Api) -> Router {
+    Router::new()
+        .route("/v1/services", get(services))
+        .route("/v1/services/{name}", get(service))
+        .route("/v1/services/{name}/wake", post(wake))
+        .route("/v1/services/{name}/sleep", post(sleep))
+        .route("/v1/services/{name}/output", get(output))
+        .route("/v1/services/{name}/console", post(console))
+        .route("/v1/explain", get(explain_host))
+        .with_state(api.clone())
+        .merge(public(api))
+}
+
+/// Every error has a status, a stable code and a sentence.
+#[derive(Debug)]
+struct Refused {
+    status: StatusCode,
+    code: &'static str,
+    message: String,
+}
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        let error = json!({"code": self.code, "message": self.message, "status": self.status.as_u16()});
+        (self.status, Json(json!({ "error": error }))).into_response()
+    }
+}
+
+impl From<CommandError> for Refused {
+    fn from(error: CommandError) -> Self {
+        let (status, code) = match &error {
+            CommandError::NoSuchService(_) => (StatusCode::NOT_FOUND, "no_such_service"),
+            CommandError::Ambiguous(..) => (StatusCode::CONFLICT, "ambiguous_name"),
+            CommandError::NotScalable(_) => (StatusCode::CONFLICT, "not_scalable"),
+            CommandError::NotNow(..) => (StatusCode::CONFLICT, "not_now"),
+            CommandError::Occupied { .. } => (StatusCode::CONFLICT, "occupied"),
+            CommandError::UnknownPlayers(_) => (StatusCode::CONFLICT, "unknown_players"),
+            CommandError::Stale(_) => (StatusCode::SERVICE_UNAVAILABLE, "source_does_not_answer"),
+        };
+        Self { status, code, message: error.to_string() }
+    }
+}
+
+/// The process lives.
+async fn healthz() -> &'static str {
+    "ok\n"
+}
+
+/// The gate takes players.
+async fn readyz(State(api): State<Api>) -> (StatusCode, &'static str) {
+    if api.draining.is_cancelled() {
+        (StatusCode::SERVICE_UNAVAILABLE, "stopping\n")
+    } else if api.listening.load(Ordering::Acquire) {
+        (StatusCode::OK, "ok\n")
+    } else {
+        (StatusCode::SERVICE_UNAVAILABLE, "starting\n")
+    }
+}
+
+async fn metrics(State(api): State<Api>) -> Response {
+    let reports = api.fleet.look(|core, now| core.reports(now));
+    match api.metrics.encode(&reports, &api.door) {
+        Ok(page) => {
+            let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+            ([(header::CONTENT_TYPE, kind)], page).into_response()
+        }
+        Err(error) => {
+            tracing::error!(%error, "the metrics cannot be written");
+            StatusCode::INTERNAL_SERVER_ERROR.into_response()
+        }
+    }
+}
+
+async fn services(State(api): State<Api>) -> Json<Vec<ServiceView>> {
+    Json(
+        api.fleet
+            .look(|core, now| core.reports(now).iter().map(|report| ServiceView::of(report, now)).collect()),
+    )
+}
+
+async fn service(State(api): State<Api>, Path(name): Path<String>) -> Result<Json<ServiceView>, Refused> {
+    let id = api.fleet.look(|core, _| core.named(&name))?;
+    view(&api, &id)
+}
+
+async fn wake(State(api): State<Api>, Path(name): Path<String>) -> Result<Json<ServiceView>, Refused> {
+    let id = api.fleet.with(|core, now| {
+        let id = core.named(&name)?;
+        core.wake(&id, now).map(|()| id)
+    })?;
+    view(&api, &id)
+}
+
+#[derive(Debug, Deserialize)]
+struct SleepQuery {
+    #[serde(default)]
+    force: bool,
+}
+
+async fn sleep(
+    State(api): State<Api>,
+    Path(name): Path<String>,
+    Query(SleepQuery { force }): Query<SleepQuery>,
+) -> Result<Json<ServiceView>, Refused> {
+    let id = api.fleet.with(|core, now| {
+        let id = core.named(&name)?;
+        core.sleep(&id, force, now).map(|()| id)
+    })?;
+    view(&api, &id)
+}
+
+fn view(api: &Api, id: &ServiceId) -> Result<Json<ServiceView>, Refused> {
+    let view = api.fleet.look(|core, now| core.report(id, now).map(|report| ServiceView::of(&report, now)));
+    view.map(Json).ok_or_else(|| CommandError::NoSuchService(id.to_string()).into())
+}
+
+#[derive(Debug, Deserialize)]
+struct OutputQuery {
+    lines: Option<usize>,
+}
+
+/// The last lines a server of this machine has written.
+async fn output(
+    State(api): State<Api>,
+    Path(name): Path<String>,
+    Query(OutputQuery { lines }): Query<OutputQuery>,
+) -> Result<String, Refused> {
+    const USUAL: usize = 100;
+    const MOST: usize = 10_000;
+    let id = local(&api, &name)?;
+    let lines = lines.unwrap_or(USUAL).min(MOST);
+    let read = tokio::task::block_in_place(|| api.consoles.tail(&id.name, lines));
+    let lines = read.map_err(|error| Refused {
+        status: StatusCode::NOT_FOUND,
+        code: "no_output",
+        message: format!("{id} has no output that can be read: {error}"),
+    })?;
+    Ok(lines.into_iter().map(|line| line + "\n").collect())
+}
+
+/// One line for a server's console.
+async fn console(
+    State(api): State<Api>,
+    Path(name): Path<String>,
+    line: String,
+) -> Result<StatusCode, Refused> {
+    let id = local(&api, &name)?;
+    let sent = tokio::task::block_in_place(|| api.consoles.send(&id.name, line.trim_end()));
+    sent.map_err(|error| Refused {
+        status: StatusCode::CONFLICT,
+        code: "no_console",
+        message: format!("{id}: {error}"),
+    })?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+fn local(api: &Api, name: &str) -> Result<ServiceId, Refused> {
+    let id = api.fleet.look(|core, _| core.named(name))?;
+    if id.source == crate::provider::process::ID {
+        return Ok(id);
+    }
+    Err(Refused {
+        status: StatusCode::CONFLICT,
+        code: "not_local",
+        message: format!(
+            "{id} is not run by the gate on this machine, so its console and output are not here"
+        ),
+    })
+}
+
+#[derive(Debug, Deserialize)]
+struct ExplainQuery {
+    host: String,
+}
+
+async fn explain_host(
+    State(api): State<Api>,
+    Query(ExplainQuery { host }): Query<ExplainQuery>,
+) -> Json<Explanation> {
+    Json(api.fleet.look(|core, now| explain(core, Address::cut(&host).host, now)))
+}
+
+async fn no_such_page() -> Refused {
+    Refused {
+        status: StatusCode::NOT_FOUND,
+        code: "no_such_page",
+        message: "there is no such page".to_owned(),
+    }
+}

@@ -1,0 +1,66 @@
+//! A service as JSON.
+
+use serde::{Deserialize, Serialize};
+use swarmgate_core::fleet::Report;
+use swarmgate_core::moment::Moment;
+use swarmgate_core::service::State;
+
+/// Times are in seconds from now.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ServiceView {
+    pub name: String,
+    /// `file`, `process`, …
+    pub source: String,
+    pub hosts: Vec<String>,
+    pub default: bool,
+    /// `asleep`, `starting`, `running`, `restarting`, `stopping`, `failed` or `unknown`.
+    pub state: String,
+    pub reason: Option<String>,
+    /// How long it has been in this state.
+    pub since_seconds: u64,
+    /// Connections that hold a seat: players in it and players who wait.
+    pub seats: usize,
+    /// By the game's own count; `null` if it has not said.
+    pub players: Option<u32>,
+    pub endpoints: Vec<String>,
+    /// When it is put to sleep if nobody comes.
+    pub sleeps_in_seconds: Option<u64>,
+    /// When it is started again after a crash.
+    pub restarts_in_seconds: Option<u64>,
+    /// How much longer a start under way usually takes, or how long one takes.
+    pub eta_seconds: Option<u64>,
+    pub last_failure: Option<String>,
+    pub problems: Vec<String>,
+}
+
+impl ServiceView {
+    pub fn of(report: &Report, now: Moment) -> Self {
+        let face = &report.face;
+        let (endpoints, restarts) = match &face.state {
+            State::Running(running) => (running.endpoints.as_slice(), None),
+            State::Restarting { until, .. } => (&[][..], Some(now.until(*until).as_secs())),
+            State::Asleep
+            | State::Starting { .. }
+            | State::Stopping
+            | State::Failed { .. }
+            | State::Unknown { .. } => (&[][..], None),
+        };
+        Self {
+            name: face.service.name.to_string(),
+            source: face.service.source.to_owned(),
+            hosts: face.spec.hosts.iter().map(ToString::to_string).collect(),
+            default: face.spec.default,
+            state: face.state.word().to_owned(),
+            reason: face.state.reason().map(str::to_owned),
+            since_seconds: now.since(report.since).as_secs(),
+            seats: report.seats,
+            players: report.online,
+            endpoints: endpoints.iter().map(ToString::to_string).collect(),
+            sleeps_in_seconds: report.sleeps_at.map(|at| now.until(at).as_secs()),
+            restarts_in_seconds: restarts,
+            eta_seconds: face.eta.map(|eta| eta.as_secs()),
+            last_failure: report.last_failure.clone(),
+            problems: report.problems.clone(),
+        }
+    }
+}

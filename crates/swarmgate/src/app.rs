@@ -1,0 +1,244 @@
+//! All wiring: from a checked configuration to a running gate, and down again.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use swarmgate_core::config::{Checked, Config, Kind, OnExit};
+use swarmgate_core::state::process::ProcessServices;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::api::{self, Api};
+use crate::clock::Clock;
+use crate::fleet::Fleet;
+use crate::gateway::door::Door;
+use crate::gateway::quiet::Quiet;
+use crate::gateway::{self, Gateway, listener};
+use crate::metrics::Metrics;
+use crate::provider::file::FileSource;
+use crate::provider::process::{Consoles, ProcessSource, this_program};
+use crate::provider::watch as sources;
+use crate::settings::{self, Origin};
+use crate::store::Store;
+
+/// How the gate is told to end.
+#[derive(Debug, Clone, Default)]
+pub struct Stop {
+    /// No new connections; players may stay for a while.
+    pub drain: CancellationToken,
+    /// At once.
+    pub end: CancellationToken,
+}
+
+/// Runs the gate until `stop`. Everything that can be wrong with the surroundings is an error here, before
+/// the first player is let in.
+pub async fn run(origin: Origin, checked: Checked, stop: Stop) -> anyhow::Result<()> {
+    settings::warn(&checked.warnings);
+    let config = Arc::new(checked.config);
+    raise_descriptor_limit(config.limits.connections_total);
+    let data_dir = config.data_dir.clone().unwrap_or_else(|| PathBuf::from("swarmgate-data"));
+    let store = Store::open(&data_dir)?;
+    let players = bind_all(&config)?;
+    let control = config.control.clone().unwrap_or_else(|| data_dir.join("control.sock"));
+    let control_socket = api::bind_control(&control)?;
+    let http = match config.http {
+        Some(address) => Some(listener::bind(address).context("http (health and metrics)")?),
+        None => None,
+    };
+
+    let tasks = TaskTracker::new();
+    let connections = TaskTracker::new();
+    let background = CancellationToken::new();
+    let close = stop.end.child_token();
+    let fleet = Fleet::new(config.policy(), Clock::start(), store, tasks.clone());
+    let door = Door::new(config.limits.clone());
+    let metrics = Metrics::default();
+    let (publish, configs) = watch::channel(Arc::clone(&config));
+    let gateway = Arc::new(Gateway {
+        fleet: fleet.clone(),
+        door: Arc::clone(&door),
+        metrics: metrics.clone(),
+        config: configs.clone(),
+        quiet: Quiet::default(),
+        close: close.clone(),
+    });
+
+    tasks.spawn({
+        let (fleet, background) = (fleet.clone(), background.clone());
+        async move { fleet.run(background).await }
+    });
+    tasks.spawn(sources::run(FileSource::new(configs.clone()), fleet.clone(), background.clone()));
+    let servers = ProcessSource::new(&data_dir, this_program(), process_servers(configs.clone(), &tasks));
+    let servers = tokio::spawn(sources::run(servers, fleet.clone(), background.clone()));
+    tasks.spawn(follow(configs.clone(), fleet.clone(), Arc::clone(&door), metrics.clone()));
+    tasks.spawn({
+        let background = background.clone();
+        async move {
+            if let Err(error) = settings::watch(origin, publish, background).await {
+                tracing::error!(%error, "the configuration file is not watched");
+            }
+        }
+    });
+    let api =
+        Api::new(fleet.clone(), Arc::clone(&door), metrics, Consoles::new(&data_dir), stop.drain.clone());
+    tasks.spawn(api::serve_control(control_socket, api.clone(), background.clone()));
+    if let Some(http) = http {
+        tasks.spawn(api::serve_public(http, api.clone(), background.clone()));
+    }
+    for (socket, listener) in players {
+        tracing::info!(address = %listener.address, "listening for players");
+        tasks.spawn(gateway::run(
+            socket,
+            listener,
+            Arc::clone(&gateway),
+            connections.clone(),
+            stop.drain.clone(),
+        ));
+    }
+    tell_routes(&config);
+    api.listening();
+
+    stop.drain.cancelled().await;
+    drain(&connections, &configs.borrow().clone(), &close).await;
+    background.cancel();
+    finish(servers.await.context("the process source panicked")?, &configs.borrow().clone(), &stop).await;
+    let _ = std::fs::remove_file(&control);
+    tasks.close();
+    // What is left is a write to the store or a probe: short, but not worth waiting for without end.
+    let _ = tokio::time::timeout(Duration::from_secs(5), tasks.wait()).await;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+fn bind_all(
+    config: &Config,
+) -> anyhow::Result<Vec<(tokio::net::TcpListener, swarmgate_core::config::Listener)>> {
+    let bound = config.listeners.iter().map(|listener| {
+        let socket = listener::bind(listener.address)?;
+        Ok((socket, listener.clone()))
+    });
+    bound.collect()
+}
+
+/// The part of the configuration that the process source works from.
+fn process_servers(
+    mut configs: watch::Receiver<Arc<Config>>,
+    tasks: &TaskTracker,
+) -> watch::Receiver<Arc<ProcessServices>> {
+    let (send, receive) = watch::channel(Arc::new(local_servers(&configs.borrow_and_update())));
+    tasks.spawn(async move {
+        while configs.changed().await.is_ok() {
+            let servers = Arc::new(local_servers(&configs.borrow_and_update()));
+            send.send_if_modified(|current| {
+                let changed = *current != servers;
+                *current = servers;
+                changed
+            });
+        }
+    });
+    receive
+}
+
+fn local_servers(config: &Config) -> ProcessServices {
+    let servers = config.servers.iter().filter_map(|server| match &server.kind {
+        Kind::Process(process) => Some(process.clone()),
+        Kind::File { .. } => None,
+    });
+    ProcessServices { servers: servers.collect() }
+}
+
+/// Hands every new configuration to those who decide by it, and every event to the metrics.
+async fn follow(mut configs: watch::Receiver<Arc<Config>>, fleet: Fleet, door: Arc<Door>, metrics: Metrics) {
+    use swarmgate_core::event::Event;
+    use tokio::sync::broadcast::error::RecvError;
+
+    let mut events = fleet.events();
+    loop {
+        tokio::select! {
+            changed = configs.changed() => {
+                if changed.is_err() {
+                    return;
+                }
+                let config = configs.borrow_and_update().clone();
+                door.set_limits(config.limits.clone());
+                fleet.with(|core, now| core.set_policy(config.policy(), now));
+            }
+            event = events.recv() => match event {
+                Ok(Event::Changed { service, to, .. }) => metrics.changed(service.to_string(), to),
+                Ok(Event::RouteConflict(_)) | Err(RecvError::Lagged(_)) => {}
+                Err(RecvError::Closed) => return,
+            },
+        }
+    }
+}
+
+/// Lets players stay until they leave, the limit is reached, or the gate is told a second time.
+async fn drain(connections: &TaskTracker, config: &Config, close: &CancellationToken) {
+    connections.close();
+    let players = connections.len();
+    if players > 0 {
+        tracing::info!(connections = players, limit = ?config.drain, "no new connections; waiting for those there are");
+    }
+    tokio::select! {
+        () = connections.wait() => {}
+        () = tokio::time::sleep(config.drain) => tracing::warn!(connections = connections.len(), "the limit is over; closing those that are left"),
+        () = close.cancelled() => {}
+    }
+    close.cancel();
+    let _ = tokio::time::timeout(Duration::from_secs(2), connections.wait()).await;
+}
+
+/// What becomes of the gate's own servers is the owner's choice.
+async fn finish(mut servers: ProcessSource, config: &Config, stop: &Stop) {
+    const LIMIT: Duration = Duration::from_secs(600);
+    match config.on_exit {
+        OnExit::Keep => {}
+        OnExit::Stop => {
+            tracing::info!("stopping the servers (on_exit = \"stop\"); each is given its grace");
+            let left = tokio::select! {
+                left = servers.stop_all(LIMIT) => left,
+                () = stop.end.cancelled() => Vec::new(),
+            };
+            for server in left {
+                tracing::warn!(server = %server.display(), "still stopping; it is not killed");
+            }
+        }
+    }
+}
+
+fn tell_routes(config: &Config) {
+    for server in &config.servers {
+        let hosts: Vec<String> = server.spec.hosts.iter().map(ToString::to_string).collect();
+        let to = match &server.kind {
+            Kind::File { endpoints } => {
+                endpoints.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+            }
+            Kind::Process(process) => process.command.join(" "),
+        };
+        tracing::info!(server = %server.name, hosts = hosts.join(", "), default = server.spec.default, to, "route");
+    }
+}
+
+/// Each player costs two descriptors. The soft limit is often far below what the hard one allows.
+fn raise_descriptor_limit(connections: usize) {
+    const BESIDES_PLAYERS: u64 = 512;
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    if limit.current != limit.maximum && setrlimit(Resource::Nofile, raised).is_err() {
+        tracing::warn!("the limit of open files could not be raised");
+    }
+    let Some(now) = getrlimit(Resource::Nofile).current else { return };
+    let players = now.saturating_sub(BESIDES_PLAYERS) / 2;
+    let wanted = u64::try_from(connections).unwrap_or(u64::MAX);
+    if players < wanted {
+        tracing::warn!(
+            open_files = now,
+            players,
+            "the limit of open files admits fewer connections than limits.connections_total ({wanted}); raise it (LimitNOFILE= in systemd, ulimits in compose)"
+        );
+    }
+}

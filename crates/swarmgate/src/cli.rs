@@ -1,0 +1,89 @@
+//! The commands.
+
+mod control;
+mod explain;
+mod output;
+mod run;
+mod services;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+use output::Output;
+
+/// The edge in front of your Minecraft servers: routes players by hostname, wakes servers that sleep, and puts
+/// idle ones to sleep.
+#[derive(Debug, Parser)]
+#[command(name = "swarmgate", version, propagate_version = true, infer_subcommands = false)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the gate
+    Run(run::Run),
+    /// Check a configuration file: everything that is wrong with it, at once
+    Check(run::Check),
+    /// Say what would happen to a hostname now, and why
+    Explain(explain::Explain),
+    /// List the services of the running gate
+    Services(services::List),
+    /// Start a sleeping service
+    Wake(services::Wake),
+    /// Put a service to sleep
+    Sleep(services::Sleep),
+    /// Show what a server of this machine has written
+    Output(services::Written),
+    /// Type a line into the console of a server of this machine
+    Console(services::Console),
+}
+
+/// How commands find the running gate and how they answer.
+#[derive(Debug, Args)]
+struct Common {
+    /// The gate's configuration, which says where its control socket is
+    #[arg(short, long, env = "SWARMGATE_CONFIG", value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The gate's control socket
+    #[arg(long, env = "SWARMGATE_CONTROL", value_name = "SOCKET")]
+    control: Option<PathBuf>,
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let runtime = match tokio::runtime::Runtime::new() {
+        Ok(runtime) => runtime,
+        Err(error) => return output::fail(&anyhow::Error::new(error).context("cannot start")),
+    };
+    let done = runtime.block_on(async {
+        match cli.command {
+            Command::Run(command) => command.run().await,
+            Command::Check(command) => command.run(),
+            Command::Explain(command) => command.run().await,
+            Command::Services(command) => command.run().await,
+            Command::Wake(command) => command.run().await,
+            Command::Sleep(command) => command.run().await,
+            Command::Output(command) => command.run().await,
+            Command::Console(command) => command.run().await,
+        }
+    });
+    // A blocked look-up of a name must not keep the process.
+    runtime.shutdown_background();
+    match done {
+        Ok(code) => code,
+        Err(error) => output::fail(&error),
+    }
+}
+
+impl Common {
+    fn output(&self) -> Output {
+        Output { json: self.json }
+    }
+}

@@ -1,0 +1,122 @@
+//! `explain`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context;
+use clap::Args;
+use swarmgate_core::config::{Config, Kind};
+use swarmgate_core::explain::{Explanation, explain};
+use swarmgate_core::fleet::Fleet;
+use swarmgate_core::moment::Moment;
+use swarmgate_core::service::{Running, Service, ServiceId, Snapshot, State};
+use swarmgate_minecraft::address::Address;
+
+use super::Common;
+use super::control::{Control, encode};
+use crate::provider::{file, process};
+use crate::settings::Origin;
+
+#[derive(Debug, Args)]
+pub struct Explain {
+    /// The hostname, as players type it
+    #[arg(required_unless_present = "from", value_name = "HOST")]
+    host: Option<String>,
+    /// Explain a saved answer of the Docker Engine instead: a JSON file with `service`, `tasks`, `now`
+    #[arg(long, value_name = "FILE", conflicts_with = "host")]
+    from: Option<PathBuf>,
+    /// Use the configuration file alone, without asking a running gate
+    #[arg(long, requires = "config")]
+    offline: bool,
+    #[command(flatten)]
+    common: Common,
+}
+
+impl Explain {
+    pub async fn run(self) -> anyhow::Result<ExitCode> {
+        if let Some(file) = &self.from {
+            return self.saved(file);
+        }
+        let host = self.host.clone().unwrap_or_default();
+        let explanation = if self.offline {
+            self.alone(&host)?
+        } else {
+            let control = Control::of(&self.common)?;
+            control.get(&format!("/v1/explain?host={}", encode(&host))).await?
+        };
+        self.common.output().print(&explanation, human)?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn saved(&self, file: &PathBuf) -> anyhow::Result<ExitCode> {
+        let text =
+            std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+        let saved = swarmgate_core::state::swarm::saved::explain(&text)
+            .with_context(|| format!("{} cannot be explained", file.display()))?;
+        self.common.output().print(&saved.to_json(), |_| saved.to_string())?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn alone(&self, host: &str) -> anyhow::Result<Explanation> {
+        let file = self.common.config.clone().unwrap_or_default();
+        let config = Origin::new(file, Vec::new()).load()?.config;
+        let mut fleet = Fleet::new(config.policy());
+        for source in [file::ID, process::ID] {
+            fleet.observe(source, as_written(&config, source), Moment::START);
+        }
+        Ok(explain(&fleet, Address::cut(host).host, Moment::START))
+    }
+}
+
+/// The services of one source as far as the file tells: a process may be up or not.
+fn as_written(config: &Config, source: &'static str) -> Snapshot {
+    let services = config.servers.iter().filter_map(|server| {
+        let (of, state, scalable) = match &server.kind {
+            Kind::File { endpoints } => {
+                let running = Running { run: "file".into(), endpoints: endpoints.clone() };
+                (file::ID, State::Running(running), false)
+            }
+            Kind::Process(_) => (process::ID, State::Asleep, true),
+        };
+        (of == source).then(|| Service {
+            id: ServiceId::new(of, &server.name),
+            spec: Arc::clone(&server.spec),
+            state,
+            scalable,
+            problems: if scalable {
+                vec!["whether it is up is not known without the running gate".to_owned()]
+            } else {
+                Vec::new()
+            },
+        })
+    });
+    Snapshot { services: services.collect() }
+}
+
+fn human(explanation: &Explanation) -> String {
+    let mut lines = vec![match &explanation.normal {
+        Some(normal) if *normal != explanation.host => format!("{}, that is {normal}", explanation.host),
+        Some(_) | None => explanation.host.clone(),
+    }];
+    if let Some(service) = &explanation.service {
+        let how = match explanation.matched.as_deref() {
+            Some("wildcard") => " (by a wildcard)",
+            Some("default") => " (the default: nobody claims this name)",
+            Some(_) | None => "",
+        };
+        lines.push(format!("  service  {service}{how}"));
+    }
+    if let Some(state) = &explanation.state {
+        let reason = explanation.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+        lines.push(format!("  state    {state}{reason}"));
+    }
+    lines.push(format!("  a ping   {}", explanation.ping));
+    lines.push(format!("  a join   {}", explanation.join));
+    lines.extend(explanation.sleep.iter().map(|sleep| format!("  sleeps   {sleep}")));
+    lines.extend(explanation.problems.iter().map(|problem| format!("  problem  {problem}")));
+    if !explanation.nearest.is_empty() {
+        lines.push(format!("  did you mean {}?", explanation.nearest.join(", ")));
+    }
+    lines.join("\n")
+}

@@ -1,0 +1,122 @@
+//! `run` and `check`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Args;
+use serde_json::json;
+use swarmgate_core::config::{Override, Problem};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::output::{Output, complaint};
+use crate::app::{self, Stop};
+use crate::settings::{LoadError, Origin};
+use crate::telemetry;
+
+#[derive(Debug, Args)]
+pub struct Run {
+    /// The configuration file
+    #[arg(short, long, env = "SWARMGATE_CONFIG", default_value = "swarmgate.toml", value_name = "FILE")]
+    config: PathBuf,
+    /// error, warn, info, debug or trace
+    #[arg(long, value_name = "LEVEL")]
+    log_level: Option<String>,
+    /// human or json
+    #[arg(long, value_name = "FORMAT")]
+    log_format: Option<String>,
+    /// Where the gate keeps what it learns, and its servers' consoles
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<String>,
+}
+
+impl Run {
+    pub async fn run(self) -> anyhow::Result<ExitCode> {
+        let flags = [
+            ("--log-level", "log.level", &self.log_level),
+            ("--log-format", "log.format", &self.log_format),
+            ("--data-dir", "data_dir", &self.data_dir),
+        ];
+        let flags = flags.into_iter().filter_map(|(flag, key, value)| {
+            value.as_ref().map(|value| Override::from_flag(flag, key, value))
+        });
+        let origin = Origin::new(self.config, flags.collect());
+        let checked = origin.load()?;
+        telemetry::start(checked.config.log);
+        let stop = stop_on_signals()?;
+        app::run(origin, checked, stop).await?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// The first SIGTERM or SIGINT lets players leave, the second ends at once.
+pub fn stop_on_signals() -> anyhow::Result<Stop> {
+    let stop = Stop::default();
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
+    let told = stop.clone();
+    tokio::spawn(async move {
+        for token in [&told.drain, &told.end] {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            token.cancel();
+        }
+        told.drain.cancel();
+    });
+    Ok(stop)
+}
+
+#[derive(Debug, Args)]
+pub struct Check {
+    /// The configuration file
+    #[arg(default_value = "swarmgate.toml", value_name = "FILE")]
+    file: PathBuf,
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Check {
+    /// Exit code 0 if the gate would start with it, 1 if not, also when the file cannot be read.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        let file = self.file.display().to_string();
+        let (problems, warnings) = match Origin::new(self.file, Vec::new()).load() {
+            Ok(checked) => (Vec::new(), checked.warnings),
+            Err(LoadError::Bad { problems, .. }) => (problems, Vec::new()),
+            Err(error @ LoadError::Unreadable { .. }) => return Err(error.into()),
+        };
+        let good = problems.is_empty();
+        let answer = json!({
+            "file": file,
+            "ok": good,
+            "errors": problems.iter().map(to_json).collect::<Vec<_>>(),
+            "warnings": warnings.iter().map(to_json).collect::<Vec<_>>(),
+        });
+        Output { json: self.json }.print(&answer, |_| {
+            for problem in &problems {
+                complaint(&format!("{file}:{problem}"));
+            }
+            for warning in &warnings {
+                complaint(&format!("{file}:{warning} (warning)"));
+            }
+            match problems.len() {
+                0 => format!("{file} is fine"),
+                1 => format!("{file} has 1 error"),
+                count => format!("{file} has {count} errors"),
+            }
+        })?;
+        Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+}
+
+fn to_json(problem: &Problem) -> serde_json::Value {
+    json!({
+        "key": problem.key,
+        "line": problem.at.map(|at| at.line),
+        "column": problem.at.map(|at| at.column),
+        "what": problem.what,
+        "fix": problem.fix,
+    })
+}

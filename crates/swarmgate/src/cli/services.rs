@@ -1,0 +1,150 @@
+//! Commands about the services of a running gate.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use swarmgate_core::span;
+
+use super::Common;
+use super::control::{Control, encode};
+use super::output::{Output, line, table};
+use crate::api::ServiceView;
+
+#[derive(Debug, Args)]
+pub struct List {
+    #[command(flatten)]
+    common: Common,
+}
+
+impl List {
+    pub async fn run(self) -> anyhow::Result<ExitCode> {
+        let services: Vec<ServiceView> = Control::of(&self.common)?.get("/v1/services").await?;
+        self.common.output().print(&services, |services| human(services))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct Wake {
+    /// The service's name
+    name: String,
+    #[command(flatten)]
+    common: Common,
+}
+
+impl Wake {
+    pub async fn run(self) -> anyhow::Result<ExitCode> {
+        let path = format!("/v1/services/{}/wake", encode(&self.name));
+        act(&Control::of(&self.common)?, &path, self.common.output()).await
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct Sleep {
+    /// The service's name
+    name: String,
+    /// Even if players are in it
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    common: Common,
+}
+
+impl Sleep {
+    pub async fn run(self) -> anyhow::Result<ExitCode> {
+        let path = format!("/v1/services/{}/sleep?force={}", encode(&self.name), self.force);
+        act(&Control::of(&self.common)?, &path, self.common.output()).await
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct Written {
+    /// The service's name
+    name: String,
+    /// How many of the last lines
+    #[arg(short = 'n', long, default_value_t = 100)]
+    lines: usize,
+    #[command(flatten)]
+    common: Common,
+}
+
+impl Written {
+    pub async fn run(self) -> anyhow::Result<ExitCode> {
+        let path = format!("/v1/services/{}/output?lines={}", encode(&self.name), self.lines);
+        let text = Control::of(&self.common)?.text(&path).await?;
+        let lines: Vec<&str> = text.lines().collect();
+        self.common.output().print(&lines, |lines| lines.join("\n"))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct Console {
+    /// The service's name
+    name: String,
+    /// The line to type, such as `say hello`
+    #[arg(required = true, trailing_var_arg = true, value_name = "LINE")]
+    words: Vec<String>,
+    #[command(flatten)]
+    common: Common,
+}
+
+impl Console {
+    pub async fn run(self) -> anyhow::Result<ExitCode> {
+        let path = format!("/v1/services/{}/console", encode(&self.name));
+        Control::of(&self.common)?.post(&path, self.words.join(" ")).await?;
+        if !self.common.json {
+            line("sent; see `swarmgate output` for what the server says");
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+async fn act(control: &Control, path: &str, output: Output) -> anyhow::Result<ExitCode> {
+    let answer = control.post(path, String::new()).await?;
+    let service: ServiceView = serde_json::from_slice(&answer)?;
+    output.print(&service, |service| format!("{} is {}", service.name, doing(service)))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn human(services: &[ServiceView]) -> String {
+    if services.is_empty() {
+        return "the gate has no services".to_owned();
+    }
+    let heads = ["NAME", "STATE", "SINCE", "PLAYERS", "SLEEPS IN", "HOSTS"];
+    let mut rows = vec![heads.map(str::to_owned).to_vec()];
+    rows.extend(services.iter().map(|service| {
+        vec![
+            service.name.clone(),
+            doing(service),
+            seconds(service.since_seconds),
+            service.players.map_or_else(|| "-".to_owned(), |players| players.to_string()),
+            service.sleeps_in_seconds.map_or_else(|| "-".to_owned(), seconds),
+            hosts(service),
+        ]
+    }));
+    let mut text = table(&rows);
+    for service in services {
+        for problem in &service.problems {
+            text += &format!("\n{}: {problem}", service.name);
+        }
+    }
+    text
+}
+
+fn doing(service: &ServiceView) -> String {
+    match &service.reason {
+        Some(reason) => format!("{} ({reason})", service.state),
+        None => service.state.clone(),
+    }
+}
+
+fn hosts(service: &ServiceView) -> String {
+    let default = service.default.then(|| "(default)".to_owned());
+    service.hosts.iter().cloned().chain(default).collect::<Vec<_>>().join(", ")
+}
+
+fn seconds(seconds: u64) -> String {
+    span::human(Duration::from_secs(seconds))
+}

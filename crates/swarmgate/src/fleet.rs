@@ -1,0 +1,231 @@
+//! The one lock around [`core::Fleet`](swarmgate_core::fleet::Fleet): carries out its effects and publishes
+//! its view.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use swarmgate_core::event::Event;
+use swarmgate_core::fleet::{Effect, Fleet as Core, Policy, Probe, View};
+use swarmgate_core::knock::{Knock, Seat, Verdict};
+use swarmgate_core::moment::Moment;
+use swarmgate_core::service::{ServiceId, SourceId};
+use tokio::sync::{Notify, broadcast, mpsc, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::clock::Clock;
+use crate::probe;
+use crate::store::Store;
+
+/// A cheap handle, shared by everybody who asks or tells the fleet something.
+#[derive(Debug, Clone)]
+pub struct Fleet {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    core: Mutex<Core>,
+    clock: Clock,
+    view: watch::Sender<Arc<View>>,
+    events: broadcast::Sender<Event>,
+    /// The timer must look at the next deadline again.
+    due: Notify,
+    sources: Mutex<HashMap<SourceId, mpsc::UnboundedSender<Scale>>>,
+    store: Store,
+    tasks: TaskTracker,
+}
+
+/// A request to a source, which its loop answers with [`Fleet::scaled`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scale {
+    pub service: ServiceId,
+    pub up: bool,
+}
+
+/// A [`Seat`] that gives itself back.
+#[derive(Debug)]
+pub struct TakenSeat {
+    seat: Seat,
+    fleet: Fleet,
+}
+
+impl TakenSeat {
+    pub fn service(&self) -> &ServiceId {
+        &self.seat.service
+    }
+}
+
+impl Drop for TakenSeat {
+    fn drop(&mut self) {
+        self.fleet.with(|core, now| core.release(&self.seat, now));
+    }
+}
+
+impl Fleet {
+    /// Events that a slow listener may fall behind by before it loses the oldest.
+    const EVENTS_KEPT: usize = 256;
+
+    pub fn new(policy: Policy, clock: Clock, store: Store, tasks: TaskTracker) -> Self {
+        let mut core = Core::new(policy);
+        for (service, learned) in store.learned() {
+            core.recall(service, learned);
+        }
+        let shared = Shared {
+            core: Mutex::new(core),
+            clock,
+            view: watch::Sender::new(Arc::default()),
+            events: broadcast::Sender::new(Self::EVENTS_KEPT),
+            due: Notify::new(),
+            sources: Mutex::new(HashMap::new()),
+            store,
+            tasks,
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    pub fn now(&self) -> Moment {
+        self.shared.clock.now()
+    }
+
+    pub fn clock(&self) -> Clock {
+        self.shared.clock
+    }
+
+    pub fn view(&self) -> watch::Receiver<Arc<View>> {
+        self.shared.view.subscribe()
+    }
+
+    pub fn events(&self) -> broadcast::Receiver<Event> {
+        self.shared.events.subscribe()
+    }
+
+    /// Where the loop of `source` hears what to scale.
+    pub fn scales_for(&self, source: SourceId) -> mpsc::UnboundedReceiver<Scale> {
+        // Unbounded by type, bounded in fact: one scale per service is in flight.
+        let (send, receive) = mpsc::unbounded_channel();
+        lock(&self.shared.sources).insert(source, send);
+        receive
+    }
+
+    /// Decides about a knock, with a seat that is given back when it is dropped.
+    pub fn admit(&self, knock: &Knock) -> (Verdict, Option<TakenSeat>) {
+        let now = self.now();
+        let mut core = lock(&self.shared.core);
+        let verdict = core.admit(knock, now);
+        let effects = core.take_effects();
+        let seat = match &verdict {
+            Verdict::Relay(seat, _) | Verdict::Wait(seat, _) => Some(seat.clone()),
+            Verdict::Answer(_) | Verdict::Forward(_) | Verdict::Refuse(_) => None,
+        };
+        if !effects.is_empty() {
+            self.publish(&mut core, now);
+        }
+        drop(core);
+        if !effects.is_empty() {
+            self.carry_out(effects);
+            self.shared.due.notify_one();
+        }
+        (verdict, seat.map(|seat| TakenSeat { seat, fleet: self.clone() }))
+    }
+
+    /// Asks or tells the fleet something, and does what follows from it.
+    pub fn with<R>(&self, act: impl FnOnce(&mut Core, Moment) -> R) -> R {
+        let now = self.now();
+        let mut core = lock(&self.shared.core);
+        let result = act(&mut core, now);
+        let effects = core.take_effects();
+        self.publish(&mut core, now);
+        drop(core);
+        self.carry_out(effects);
+        self.shared.due.notify_one();
+        result
+    }
+
+    /// Looks without changing anything.
+    pub fn look<R>(&self, ask: impl FnOnce(&Core, Moment) -> R) -> R {
+        let now = self.now();
+        ask(&lock(&self.shared.core), now)
+    }
+
+    /// Ticks the fleet whenever something is due.
+    pub async fn run(&self, stop: CancellationToken) {
+        // Every release moves a deadline; looking at most this often keeps a busy gate from doing little else.
+        const PAUSE: Duration = Duration::from_millis(20);
+        const AT_LEAST_EVERY: Duration = Duration::from_secs(60);
+        while !stop.is_cancelled() {
+            self.with(|core, now| core.tick(now));
+            let latest = self.now() + AT_LEAST_EVERY;
+            let deadline = self.look(|core, _| core.next_deadline()).map_or(latest, |due| due.min(latest));
+            let pause = tokio::time::sleep(PAUSE);
+            let due = tokio::time::sleep_until(self.shared.clock.instant(deadline));
+            tokio::select! {
+                () = stop.cancelled() => break,
+                () = async { pause.await; tokio::select! { () = due => {}, () = self.shared.due.notified() => {} } } => {}
+            }
+        }
+    }
+
+    /// Under the lock, so that views are published in the order they came to be.
+    fn publish(&self, core: &mut Core, now: Moment) {
+        if let Some(view) = core.take_view(now) {
+            self.shared.view.send_replace(Arc::new(view));
+        }
+    }
+
+    fn carry_out(&self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Scale { service, up } => self.scale(Scale { service, up }),
+                Effect::Probe(probe) => self.probe(probe),
+                Effect::Remember { service, learned } => self.shared.store.remember(&service, &learned),
+                Effect::Tell(event) => {
+                    log(&event);
+                    // Nobody listening is fine.
+                    let _ = self.shared.events.send(event);
+                }
+            }
+        }
+    }
+
+    fn scale(&self, scale: Scale) {
+        let sent =
+            lock(&self.shared.sources).get(scale.service.source).map(|source| source.send(scale.clone()));
+        if !matches!(sent, Some(Ok(()))) {
+            let (fleet, Scale { service, up }) = (self.clone(), scale);
+            self.shared.tasks.spawn(async move {
+                fleet.with(|core, now| {
+                    core.scaled(&service, up, Err("its source has stopped".to_owned()), now)
+                });
+            });
+        }
+    }
+
+    fn probe(&self, probe: Probe) {
+        let fleet = self.clone();
+        self.shared.tasks.spawn(async move {
+            let found = probe::run(&probe).await;
+            fleet.with(|core, now| core.probed(&probe.service, &probe.run, found, now));
+        });
+    }
+}
+
+fn log(event: &Event) {
+    match event {
+        Event::Changed { service, from, to, why } => {
+            tracing::info!(%service, from, to, why = why.as_str(), "state changed");
+        }
+        Event::RouteConflict(conflict) => tracing::warn!(
+            claim = conflict.claim.as_str(),
+            holder = %conflict.holder,
+            other = %conflict.other,
+            "two services claim one route; the first to claim it keeps it"
+        ),
+    }
+}
+
+/// A panic elsewhere must not take the fleet down with it: its data is consistent between calls.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

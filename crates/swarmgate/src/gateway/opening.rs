@@ -1,0 +1,173 @@
+//! Reads a connection's opening: an optional PROXY header, then as much as it takes to know what the client
+//! wants. Bounded in bytes and in time.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use swarmgate_core::config::{Listener, ProxyProtocol};
+use swarmgate_minecraft::knock::{self, Knock};
+use swarmgate_minecraft::proxy_header::{self, HeaderError};
+use swarmgate_minecraft::{Malformed, legacy};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout_at};
+
+use super::listener::trusts;
+
+/// An opening from a stranger. The longest an ordinary client sends is its 1.19 login with a key, about 1.5 KiB.
+const LIMIT: usize = 4 * 1024;
+/// An opening from a trusted proxy, which may put a player's whole signed profile into the address.
+const TRUSTED_LIMIT: usize = 40 * 1024;
+/// A bare legacy ping has no end: it is one when nothing more comes for this long.
+const SETTLED: Duration = Duration::from_millis(200);
+
+#[derive(Debug)]
+pub struct Opening {
+    pub knock: Knock,
+    /// What the client sent after the PROXY header, every byte that has arrived.
+    pub raw: Vec<u8>,
+    /// Both ends of the connection as the client sees them.
+    pub client: SocketAddr,
+    pub local: SocketAddr,
+}
+
+/// Why there is no opening. All of these end in a closed connection.
+#[derive(Debug, thiserror::Error)]
+pub enum NoOpening {
+    /// A port scan, a health check: it came and went without a byte.
+    #[error("it closed without sending anything")]
+    Nothing,
+    #[error("it closed in the middle of its first packets")]
+    Closed,
+    #[error("it sent nothing within the deadline")]
+    Silent,
+    #[error("it did not finish its first packets within the deadline")]
+    Slow,
+    #[error(transparent)]
+    Malformed(#[from] Malformed),
+    #[error(transparent)]
+    Header(#[from] HeaderError),
+    #[error("it sent a PROXY header, and its address is not among the listener's trusted ones")]
+    UntrustedHeader,
+    #[error("it sent a PROXY header, and the listener has proxy_protocol = \"off\"")]
+    HeaderWhenOff,
+    #[error("the connection broke")]
+    Io(#[from] io::Error),
+}
+
+impl NoOpening {
+    /// A short name for logs and metric labels.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing",
+            Self::Closed => "closed",
+            Self::Silent => "silent",
+            Self::Slow => "slow",
+            Self::Malformed(malformed) => malformed.kind(),
+            Self::Header(header) => header.kind(),
+            Self::UntrustedHeader => "untrusted_proxy_header",
+            Self::HeaderWhenOff => "unexpected_proxy_header",
+            Self::Io(_) => "io",
+        }
+    }
+}
+
+pub async fn read(
+    stream: &TcpStream,
+    peer: SocketAddr,
+    listener: &Listener,
+    deadline: Instant,
+) -> Result<Opening, NoOpening> {
+    let trusted = trusts(listener, peer.ip());
+    let mut raw = Vec::new();
+    let (mut client, mut local) = (peer, stream.local_addr()?);
+    if let Some(header) = read_header(stream, &mut raw, listener, trusted, deadline).await? {
+        raw.drain(..header.consumed);
+        if let Some(addresses) = header.addresses {
+            (client, local) = (addresses.source, addresses.destination);
+        }
+    }
+    let limit = if trusted { TRUSTED_LIMIT } else { LIMIT };
+    let knock = read_knock(stream, &mut raw, limit, deadline).await;
+    let unexpected = matches!(knock, Err(NoOpening::Malformed(Malformed::ProxyHeader)));
+    if unexpected && listener.proxy_protocol == ProxyProtocol::Off {
+        return Err(NoOpening::HeaderWhenOff);
+    }
+    if unexpected && !trusted {
+        return Err(NoOpening::UntrustedHeader);
+    }
+    let knock = knock?;
+    Ok(Opening { knock, raw, client, local })
+}
+
+/// The header, where this listener takes one from this peer.
+async fn read_header(
+    stream: &TcpStream,
+    raw: &mut Vec<u8>,
+    listener: &Listener,
+    trusted: bool,
+    deadline: Instant,
+) -> Result<Option<proxy_header::Header>, NoOpening> {
+    let required = match listener.proxy_protocol {
+        ProxyProtocol::Off => return Ok(None),
+        ProxyProtocol::Optional if !trusted => return Ok(None),
+        ProxyProtocol::Required if !trusted => return Err(NoOpening::UntrustedHeader),
+        ProxyProtocol::Optional => false,
+        ProxyProtocol::Required => true,
+    };
+    loop {
+        match proxy_header::parse(raw) {
+            Ok(Some(header)) => return Ok(Some(header)),
+            Ok(None) => {}
+            Err(HeaderError::Missing) if !required => return Ok(None),
+            Err(error) => return Err(error.into()),
+        }
+        more(stream, raw, deadline).await?;
+    }
+}
+
+async fn read_knock(
+    stream: &TcpStream,
+    raw: &mut Vec<u8>,
+    limit: usize,
+    deadline: Instant,
+) -> Result<Knock, NoOpening> {
+    loop {
+        if let Some(knock) = knock::parse(raw, limit, false)? {
+            return Ok(knock);
+        }
+        let maybe_legacy = raw.first() == Some(&legacy::PING);
+        let patience = if maybe_legacy { deadline.min(Instant::now() + SETTLED) } else { deadline };
+        match more(stream, raw, patience).await {
+            Ok(()) => {}
+            // Whoever has closed its half has said all it will.
+            Err(end @ (NoOpening::Slow | NoOpening::Closed)) => match knock::parse(raw, limit, true)? {
+                Some(knock) => return Ok(knock),
+                None if matches!(end, NoOpening::Slow) && patience < deadline => {
+                    more(stream, raw, deadline).await?;
+                }
+                None => return Err(end),
+            },
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Appends what has arrived, at least one byte.
+async fn more(stream: &TcpStream, raw: &mut Vec<u8>, deadline: Instant) -> Result<(), NoOpening> {
+    let mut chunk = [0; 2048];
+    loop {
+        if timeout_at(deadline, stream.readable()).await.is_err() {
+            return Err(if raw.is_empty() { NoOpening::Silent } else { NoOpening::Slow });
+        }
+        match stream.try_read(&mut chunk) {
+            Ok(0) => return Err(if raw.is_empty() { NoOpening::Nothing } else { NoOpening::Closed }),
+            Ok(read) => {
+                raw.extend(chunk.iter().take(read));
+                return Ok(());
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

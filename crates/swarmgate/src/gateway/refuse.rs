@@ -1,0 +1,93 @@
+//! Says why not, in words, and closes so that the words arrive.
+
+use std::io;
+use std::time::Duration;
+
+use swarmgate_core::knock::{Face, Refusal};
+use swarmgate_core::moment::Moment;
+use swarmgate_core::motd;
+use swarmgate_minecraft::knock::Knock;
+use swarmgate_minecraft::text::Component;
+use swarmgate_minecraft::version::Protocol;
+use swarmgate_minecraft::{legacy, login};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::opening::Opening;
+
+/// How long a player's client may take to read the sentence and to close.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// How a client of this age is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Client {
+    /// 1.16 and later.
+    Modern,
+    /// 1.7 to 1.15: sixteen colours.
+    SixteenColours,
+    /// Before 1.7.
+    Legacy,
+}
+
+impl Client {
+    pub const fn of(opening: &Opening) -> Self {
+        match &opening.knock {
+            Knock::LegacyLogin(_) | Knock::LegacyPing(_) => Self::Legacy,
+            Knock::Login { handshake, .. } | Knock::Status { handshake, .. }
+                if handshake.protocol < Protocol::HEX_COLOURS.0 =>
+            {
+                Self::SixteenColours
+            }
+            Knock::Login { .. } | Knock::Status { .. } => Self::Modern,
+        }
+    }
+}
+
+pub async fn say(stream: TcpStream, client: Client, refusal: &Refusal, now: Moment) {
+    disconnect(stream, client, &motd::refused(refusal, now)).await;
+}
+
+/// For a player who waited, or may not wait.
+pub async fn waited(stream: TcpStream, client: Client, face: &Face, now: Moment) {
+    disconnect(stream, client, &motd::on_leaving(face, now)).await;
+}
+
+pub async fn unreachable(stream: TcpStream, client: Client, face: &Face, now: Moment) {
+    disconnect(stream, client, &motd::unreachable(face, now)).await;
+}
+
+pub async fn too_often(stream: TcpStream, client: Client) {
+    disconnect(stream, client, &Component::literal(motd::TOO_OFTEN)).await;
+}
+
+async fn disconnect(mut stream: TcpStream, client: Client, reason: &Component) {
+    let bytes = match client {
+        Client::Modern => login::disconnect(&reason.to_json()),
+        Client::SixteenColours => login::disconnect(&reason.without_rgb().to_json()),
+        Client::Legacy => legacy::kick(&reason.to_legacy()),
+    };
+    let said = async {
+        stream.write_all(&bytes).await?;
+        stream.shutdown().await?;
+        drain(&stream).await
+    };
+    let _ = timeout(PATIENCE, said).await;
+}
+
+/// Closing with unread bytes would send a reset, which may overtake the sentence.
+async fn drain(stream: &TcpStream) -> io::Result<()> {
+    const MOST: usize = 64 * 1024;
+    let mut chunk = [0; 1024];
+    let mut drained = 0;
+    while drained < MOST {
+        stream.readable().await?;
+        match stream.try_read(&mut chunk) {
+            Ok(0) => break,
+            Ok(read) => drained += read,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

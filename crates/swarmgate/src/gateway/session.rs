@@ -1,0 +1,341 @@
+//! One connection, from its first byte to its last.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use swarmgate_core::config::{Listener, UnknownHost};
+use swarmgate_core::knock::{Knock, Player, Purpose, Refusal, Target, Verdict, Waiting};
+use swarmgate_core::name::HostName;
+use swarmgate_minecraft::address::Address;
+use swarmgate_minecraft::handshake::{self, Rewrite};
+use swarmgate_minecraft::knock::Knock as Wire;
+use swarmgate_minecraft::proxy_header::{self, Addresses};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout};
+
+use super::door::{Deed, Open, Place, Room};
+use super::opening::{self, NoOpening, Opening};
+use super::refuse::Client;
+use super::{Gateway, hold, listener, refuse, relay, status};
+use crate::dial::{DialError, dial};
+use crate::fleet::TakenSeat;
+use crate::probe;
+
+/// Once one side has gone, the other may not sit there for ever.
+const STALL: Duration = Duration::from_secs(60);
+/// How long a list entry may take to find out that a running server cannot be reached.
+const STATUS_DIAL: Duration = Duration::from_secs(2);
+const LOGIN_DIAL: Duration = Duration::from_secs(4);
+/// A server that is known to run and refuses is tried again: it may be coming back at this moment.
+const DIAL_AGAIN: Duration = Duration::from_millis(500);
+const DIALS: u32 = 3;
+const REPLAY: Duration = Duration::from_secs(5);
+
+/// Two connected sockets with the opening replayed, and the seat of the player between them.
+struct Joined {
+    client: TcpStream,
+    server: TcpStream,
+    seat: Option<TakenSeat>,
+}
+
+/// Serves one connection. What comes before the relay is boxed and dropped, so that a connection that is
+/// only relayed costs little memory.
+pub(super) async fn serve(
+    stream: TcpStream,
+    peer: SocketAddr,
+    listener: Arc<Listener>,
+    gateway: Arc<Gateway>,
+    open: Open,
+) {
+    let joined = Box::pin(prepare(stream, peer, listener, Arc::clone(&gateway))).await;
+    let Some(Joined { client, server, seat }) = joined else { return };
+    let ended = tokio::select! {
+        outcome = relay::run(client, server, STALL, &gateway.metrics.relayed) => outcome.error,
+        () = gateway.close.cancelled() => Some("gate_stopped"),
+    };
+    if let Some(kind) = ended {
+        gateway.metrics.session_failed(kind);
+    }
+    drop((seat, open));
+}
+
+async fn prepare(
+    stream: TcpStream,
+    peer: SocketAddr,
+    listener: Arc<Listener>,
+    gateway: Arc<Gateway>,
+) -> Option<Joined> {
+    let alone = !listener::trusts(&listener, peer.ip());
+    let place = match gateway.door.enter(Room::HalfOpen, peer.ip(), alone) {
+        Ok(place) => place,
+        Err(full) => {
+            gateway.metrics.refused(full.kind());
+            return None;
+        }
+    };
+    let deadline = Instant::now() + gateway.config.borrow().limits.opening_deadline;
+    match opening::read(&stream, peer, &listener, deadline).await {
+        Ok(opening) => Visit { stream, opening, gateway, deadline }.go(place).await,
+        Err(error) => {
+            report(&error, peer, &gateway);
+            None
+        }
+    }
+}
+
+/// A connection whose opening has been read.
+struct Visit {
+    stream: TcpStream,
+    opening: Opening,
+    gateway: Arc<Gateway>,
+    deadline: Instant,
+}
+
+impl Visit {
+    async fn go(self, place: Place) -> Option<Joined> {
+        let knock = to_core(&self.opening);
+        let deed = match &knock.purpose {
+            Purpose::Status => Deed::Status,
+            Purpose::Login(_) => Deed::Login,
+        };
+        if !self.gateway.door.allow(deed, knock.source, self.gateway.fleet.now()) {
+            return self.too_often(deed).await;
+        }
+        let (verdict, seat) = self.gateway.fleet.admit(&knock);
+        tracing::debug!(client = %self.opening.client, host = ?self.address(), knock = ?knock.purpose, verdict = word(&verdict), "decided");
+        self.gateway.metrics.decided(word(&verdict));
+        match (verdict, seat) {
+            (Verdict::Answer(face), _) => {
+                status::answer(self.stream, &self.opening, &face, self.gateway.fleet.now(), self.deadline)
+                    .await;
+                None
+            }
+            (Verdict::Forward(target), _) => self.forward(target).await,
+            (Verdict::Refuse(refusal), _) => self.refuse(refusal, &knock).await,
+            (Verdict::Relay(_, target), Some(seat)) => {
+                drop(place);
+                self.join(target, seat).await
+            }
+            (Verdict::Wait(_, Waiting::Hold(time)), Some(seat)) => {
+                drop(place);
+                self.hold(seat, time).await
+            }
+            // `admit` hands out a seat with these two.
+            (Verdict::Relay(..) | Verdict::Wait(..), None) => None,
+        }
+    }
+
+    /// A ping for a running server: the server answers itself.
+    async fn forward(mut self, target: Target) -> Option<Joined> {
+        match self.connect(&target, STATUS_DIAL).await {
+            Ok(server) => Some(Joined { client: self.stream, server, seat: None }),
+            Err(error) => {
+                self.unreachable(&target, &error);
+                let face = self.gateway.fleet.look(|core, now| core.face(&target.service, now))?;
+                let now = self.gateway.fleet.now();
+                status::unreachable(self.stream, &self.opening, &face, now, self.deadline).await;
+                None
+            }
+        }
+    }
+
+    async fn join(mut self, target: Target, seat: TakenSeat) -> Option<Joined> {
+        let mut dials = 0;
+        loop {
+            dials += 1;
+            match self.connect(&target, LOGIN_DIAL).await {
+                Ok(server) => {
+                    self.gateway.metrics.joined(target.service.to_string());
+                    return Some(Joined { client: self.stream, server, seat: Some(seat) });
+                }
+                Err(error) => self.unreachable(&target, &error),
+            }
+            let face = self.gateway.fleet.look(|core, now| core.face(&target.service, now))?;
+            let still_up = face.state.word() == "running";
+            if dials == DIALS || !still_up {
+                refuse::unreachable(self.stream, Client::of(&self.opening), &face, self.gateway.fleet.now())
+                    .await;
+                return None;
+            }
+            tokio::time::sleep(DIAL_AGAIN).await;
+        }
+    }
+
+    async fn hold(mut self, seat: TakenSeat, time: Duration) -> Option<Joined> {
+        let place = match self.gateway.door.enter(Room::Held, self.opening.client.ip(), true) {
+            Ok(place) => place,
+            Err(full) => {
+                self.gateway.metrics.refused(full.kind());
+                let face = self.gateway.fleet.look(|core, now| core.face(seat.service(), now))?;
+                refuse::waited(self.stream, Client::of(&self.opening), &face, self.gateway.fleet.now()).await;
+                return None;
+            }
+        };
+        let close = self.gateway.close.clone();
+        let outcome = tokio::select! {
+            outcome = hold::until_ready(&self.stream, &mut self.opening.raw, seat.service(), time, &self.gateway.fleet) => outcome,
+            () = close.cancelled() => hold::Outcome::Over,
+        };
+        match outcome {
+            hold::Outcome::Ready(target) => {
+                drop(place);
+                self.join(target, seat).await
+            }
+            hold::Outcome::Left => None,
+            hold::Outcome::Gone => {
+                refuse::say(
+                    self.stream,
+                    Client::of(&self.opening),
+                    &Refusal::UnknownHost,
+                    self.gateway.fleet.now(),
+                )
+                .await;
+                None
+            }
+            hold::Outcome::Over | hold::Outcome::Failed => {
+                let face = self.gateway.fleet.look(|core, now| core.face(seat.service(), now))?;
+                refuse::waited(self.stream, Client::of(&self.opening), &face, self.gateway.fleet.now()).await;
+                None
+            }
+        }
+    }
+
+    async fn refuse(self, refusal: Refusal, knock: &Knock) -> Option<Joined> {
+        self.gateway.metrics.refused(refusal.kind());
+        if refusal == Refusal::UnknownHost {
+            self.miss(knock);
+            if self.gateway.config.borrow().unknown_host == UnknownHost::Close {
+                return None;
+            }
+        }
+        let now = self.gateway.fleet.now();
+        match (&knock.purpose, &refusal) {
+            // Whoever is denied learns nothing, not even that there is a server.
+            (Purpose::Status, Refusal::Denied(_)) => {}
+            (Purpose::Status, _) => {
+                status::refused(self.stream, &self.opening, &refusal, now, self.deadline).await
+            }
+            (Purpose::Login(_), _) => {
+                refuse::say(self.stream, Client::of(&self.opening), &refusal, now).await
+            }
+        }
+        None
+    }
+
+    async fn too_often(self, deed: Deed) -> Option<Joined> {
+        match deed {
+            Deed::Status => self.gateway.metrics.refused("status_rate"),
+            Deed::Login => {
+                self.gateway.metrics.refused("login_rate");
+                refuse::too_often(self.stream, Client::of(&self.opening)).await;
+            }
+        }
+        None
+    }
+
+    /// Dials, says whom we speak for if asked, and replays what the client has sent.
+    async fn connect(&mut self, target: &Target, within: Duration) -> Result<TcpStream, DialError> {
+        let mut server = dial(&target.endpoints, within).await?;
+        let address = server.peer_addr().map_err(|source| DialError::Unprepared { source })?;
+        let prepared = async {
+            relay::tune(&server)?;
+            if let Some(version) = target.spec.send_proxy {
+                let addresses = Addresses { source: self.opening.client, destination: self.opening.local };
+                server.write_all(&proxy_header::encode(probe::proxy_version(version), addresses)).await?;
+            }
+            server.write_all(&self.replay(target)).await
+        };
+        match timeout(REPLAY, prepared).await {
+            Ok(Ok(())) => Ok(server),
+            Ok(Err(source)) => Err(DialError::Unreachable { address, source }),
+            Err(_) => Err(DialError::TimedOut { address }),
+        }
+    }
+
+    /// The opening as it came, byte for byte, unless the route asks for another host in it.
+    fn replay(&self, target: &Target) -> Vec<u8> {
+        let legacy = matches!(self.opening.knock, Wire::LegacyPing(_) | Wire::LegacyLogin(_));
+        match &target.spec.rewrite_host {
+            Some(host) if !legacy => {
+                let change = Rewrite { host: Some(host), intent: None };
+                handshake::rewrite(&self.opening.raw, &change).unwrap_or_else(|_| self.opening.raw.clone())
+            }
+            Some(_) | None => self.opening.raw.clone(),
+        }
+    }
+
+    fn address(&self) -> &str {
+        address_of(&self.opening.knock)
+    }
+
+    /// Nothing is more helpful to an owner than what arrived, what it means, and what it might have meant.
+    fn miss(&self, knock: &Knock) {
+        let Some(more) = self.gateway.quiet.allow("unknown_host") else { return };
+        let received: String = self.address().chars().take(100).collect();
+        let host = knock.host.as_ref().map_or("", HostName::as_str);
+        let nearest = self.gateway.fleet.look(|core, _| core.routes().nearest(host));
+        tracing::info!(?received, host, ?nearest, more, "no service has this hostname");
+    }
+
+    fn unreachable(&self, target: &Target, error: &DialError) {
+        self.gateway.metrics.session_failed("unreachable");
+        if let Some(more) = self.gateway.quiet.allow("unreachable") {
+            tracing::warn!(service = %target.service, error = %chain(error), more, "a running server cannot be reached");
+        }
+    }
+}
+
+fn to_core(opening: &Opening) -> Knock {
+    let cut = Address::cut(address_of(&opening.knock));
+    let player = |name: &str, uuid| Purpose::Login(Player { name: name.to_owned(), uuid });
+    let purpose = match &opening.knock {
+        Wire::Status { .. } | Wire::LegacyPing(_) => Purpose::Status,
+        Wire::Login { start, .. } => player(&start.name, start.uuid),
+        Wire::LegacyLogin(login) => player(&login.name, None),
+    };
+    Knock { host: HostName::parse(cut.host).ok(), purpose, source: opening.client.ip() }
+}
+
+fn address_of(knock: &Wire) -> &str {
+    match knock {
+        Wire::Status { handshake, .. } | Wire::Login { handshake, .. } => &handshake.address,
+        Wire::LegacyPing(ping) => ping.host.as_deref().unwrap_or_default(),
+        Wire::LegacyLogin(login) => login.host.as_deref().unwrap_or_default(),
+    }
+}
+
+const fn word(verdict: &Verdict) -> &'static str {
+    match verdict {
+        Verdict::Answer(_) => "answer",
+        Verdict::Forward(_) => "forward",
+        Verdict::Refuse(_) => "refuse",
+        Verdict::Relay(..) => "relay",
+        Verdict::Wait(..) => "wait",
+    }
+}
+
+/// Scanners are counted; a misconfigured proxy is told to its owner.
+fn report(error: &NoOpening, peer: SocketAddr, gateway: &Gateway) {
+    gateway.metrics.opening_failed(error.kind());
+    tracing::debug!(%peer, kind = error.kind(), %error, "no opening");
+    let misconfigured = match error {
+        NoOpening::HeaderWhenOff | NoOpening::UntrustedHeader | NoOpening::Header(_) => true,
+        NoOpening::Nothing
+        | NoOpening::Closed
+        | NoOpening::Silent
+        | NoOpening::Slow
+        | NoOpening::Malformed(_)
+        | NoOpening::Io(_) => false,
+    };
+    if misconfigured && let Some(more) = gateway.quiet.allow(error.kind()) {
+        tracing::warn!(%error, more, "a connection was refused for its PROXY header");
+    }
+}
+
+/// An error with its causes, on one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}

@@ -1,0 +1,165 @@
+//! What Prometheus is told. Labels come from configuration and from fixed words, never from strangers.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use prometheus_client::encoding::{EncodeLabelSet, text};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::Registry;
+use swarmgate_core::fleet::Report;
+
+use crate::gateway::door::{Door, Room};
+use crate::gateway::relay::Counters;
+
+#[derive(Debug, Default, Clone)]
+pub struct Metrics {
+    connections: Counter,
+    openings_failed: Family<Kind, Counter>,
+    verdicts: Family<VerdictLabel, Counter>,
+    refusals: Family<Kind, Counter>,
+    sessions: Family<ServiceLabel, Counter>,
+    session_errors: Family<Kind, Counter>,
+    state_changes: Family<ChangeLabel, Counter>,
+    pub relayed: Arc<Counters>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Kind {
+    kind: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct VerdictLabel {
+    verdict: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ServiceLabel {
+    service: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct StateLabel {
+    service: String,
+    state: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ChangeLabel {
+    service: String,
+    to: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Direction {
+    direction: &'static str,
+}
+
+impl Metrics {
+    pub fn connected(&self) {
+        self.connections.inc();
+    }
+
+    pub fn opening_failed(&self, kind: &'static str) {
+        self.openings_failed.get_or_create(&Kind { kind }).inc();
+    }
+
+    pub fn decided(&self, verdict: &'static str) {
+        self.verdicts.get_or_create(&VerdictLabel { verdict }).inc();
+    }
+
+    pub fn refused(&self, kind: &'static str) {
+        self.refusals.get_or_create(&Kind { kind }).inc();
+    }
+
+    pub fn joined(&self, service: String) {
+        self.sessions.get_or_create(&ServiceLabel { service }).inc();
+    }
+
+    pub fn session_failed(&self, kind: &'static str) {
+        self.session_errors.get_or_create(&Kind { kind }).inc();
+    }
+
+    pub fn changed(&self, service: String, to: &'static str) {
+        self.state_changes.get_or_create(&ChangeLabel { service, to }).inc();
+    }
+
+    /// Everything in the text format that Prometheus and OpenMetrics share.
+    pub fn encode(&self, services: &[Report], door: &Door) -> Result<String, std::fmt::Error> {
+        let mut registry = Registry::with_prefix("swarmgate");
+        self.register_counters(&mut registry);
+        register_services(&mut registry, services);
+        register_door(&mut registry, door);
+        let mut page = String::new();
+        text::encode(&mut page, &registry)?;
+        Ok(page)
+    }
+
+    fn register_counters(&self, registry: &mut Registry) {
+        let build = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
+        registry.register("build", "The running build", build);
+        registry.register("connections", "Connections accepted", self.connections.clone());
+        registry.register(
+            "openings_failed",
+            "Connections closed before they said what they want",
+            self.openings_failed.clone(),
+        );
+        registry.register("verdicts", "Decisions about connections", self.verdicts.clone());
+        registry.register("refusals", "Connections refused, by reason", self.refusals.clone());
+        registry.register("sessions", "Players relayed to a service", self.sessions.clone());
+        registry.register(
+            "session_errors",
+            "Sessions that did not end in good order",
+            self.session_errors.clone(),
+        );
+        registry.register("state_changes", "Changes of a service's state", self.state_changes.clone());
+        let relayed = Family::<Direction, Counter>::default();
+        for (direction, count) in [("up", &self.relayed.up), ("down", &self.relayed.down)] {
+            relayed.get_or_create(&Direction { direction }).inc_by(count.load(Ordering::Relaxed));
+        }
+        registry.register("relayed_bytes", "Bytes relayed, up to servers and down to players", relayed);
+    }
+}
+
+fn register_services(registry: &mut Registry, services: &[Report]) {
+    let states = Family::<StateLabel, Gauge>::default();
+    let seats = Family::<ServiceLabel, Gauge>::default();
+    let players = Family::<ServiceLabel, Gauge>::default();
+    let problems = Family::<ServiceLabel, Gauge>::default();
+    for report in services {
+        let service = report.face.service.to_string();
+        let label = ServiceLabel { service: service.clone() };
+        states.get_or_create(&StateLabel { service, state: report.face.state.word() }).set(1);
+        seats.get_or_create(&label).set(number(report.seats));
+        problems.get_or_create(&label).set(number(report.problems.len()));
+        if let Some(online) = report.online {
+            players.get_or_create(&label).set(online.into());
+        }
+    }
+    registry.register("service_state", "1 for the state each service is in", states);
+    registry.register("service_seats", "Connections that hold a seat in a service", seats);
+    registry.register("service_players", "Players in a service, by the game's own count", players);
+    registry.register("service_problems", "What is wrong with a service beside its state", problems);
+}
+
+fn register_door(registry: &mut Registry, door: &Door) {
+    let gauge = |count| {
+        let gauge = Gauge::<i64>::default();
+        gauge.set(number(count));
+        gauge
+    };
+    registry.register("connections_open", "Connections open now", gauge(door.connections()));
+    registry.register(
+        "connections_half_open",
+        "Connections that have not said yet what they want",
+        gauge(door.in_room(Room::HalfOpen)),
+    );
+    registry.register("players_waiting", "Players who wait for a server", gauge(door.in_room(Room::Held)));
+}
+
+fn number(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,63 @@
+//! The one loop that runs a source: list, tell the fleet, wait for a change or a request.
+
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::Source;
+use crate::fleet::{Fleet, Scale};
+
+/// Waits between failed listings, doubling up to the second.
+const RETRY: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(15));
+
+/// Runs `source` until `stop`, and gives it back.
+pub async fn run<S: Source>(mut source: S, fleet: Fleet, stop: CancellationToken) -> S {
+    let mut scales = fleet.scales_for(source.id());
+    let mut retry = RETRY.0;
+    loop {
+        let healthy = list(&mut source, &fleet).await;
+        retry = if healthy { RETRY.0 } else { (retry * 2).min(RETRY.1) };
+        tokio::select! {
+            () = stop.cancelled() => return source,
+            Some(scale) = scales.recv() => carry_out(&mut source, &fleet, scale, &mut scales).await,
+            () = source.changed(), if healthy => {}
+            () = tokio::time::sleep(retry), if !healthy => {}
+        }
+    }
+}
+
+async fn list<S: Source>(source: &mut S, fleet: &Fleet) -> bool {
+    let id = source.id();
+    match source.list(fleet.now()).await {
+        Ok(snapshot) => {
+            fleet.with(|core, now| core.observe(id, snapshot, now));
+            true
+        }
+        Err(error) => {
+            tracing::warn!(source = id, kind = error.kind(), %error, "the source does not answer; what was known stands");
+            fleet.with(|core, now| core.lost(id, &error.to_string(), now));
+            false
+        }
+    }
+}
+
+/// Does this request and those that wait behind it, so that one listing shows all their results.
+async fn carry_out<S: Source>(
+    source: &mut S,
+    fleet: &Fleet,
+    first: Scale,
+    waiting: &mut mpsc::UnboundedReceiver<Scale>,
+) {
+    let mut next = Some(first);
+    while let Some(Scale { service, up }) = next {
+        let outcome = source.scale(&service.name, up, fleet.now()).await;
+        if let Err(error) = &outcome {
+            let wanted = if up { "start" } else { "stop" };
+            tracing::warn!(%service, wanted, kind = error.kind(), %error, "the source refused");
+        }
+        let outcome = outcome.map_err(|error| error.to_string());
+        fleet.with(|core, now| core.scaled(&service, up, outcome, now));
+        next = waiting.try_recv().ok();
+    }
+}

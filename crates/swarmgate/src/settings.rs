@@ -1,0 +1,131 @@
+//! The configuration file: read, checked, and watched for changes.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use swarmgate_core::config::{self, Checked, Config, Override, Problem};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+/// Where a configuration comes from: a file, and what the environment and the flags say over it.
+#[derive(Debug, Clone)]
+pub struct Origin {
+    pub file: PathBuf,
+    pub overrides: Vec<Override>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    #[error("cannot read {path}: {source}")]
+    Unreadable { path: String, source: std::io::Error },
+    #[error("{path} is not usable:{}", list(problems))]
+    Bad { path: String, problems: Vec<Problem> },
+}
+
+impl Origin {
+    /// The file, under the flags, under the environment.
+    pub fn new(file: PathBuf, flags: Vec<Override>) -> Self {
+        let environment = std::env::vars_os()
+            .filter_map(|(name, value)| Override::from_variable(name.to_str()?, value.to_str()?));
+        let mut overrides: Vec<Override> = environment.filter(|given| !is_own_variable(given)).collect();
+        overrides.sort_by_key(|given| format!("{given:?}"));
+        overrides.extend(flags);
+        Self { file, overrides }
+    }
+
+    pub fn load(&self) -> Result<Checked, LoadError> {
+        self.check(&self.read()?)
+    }
+
+    /// Relative paths of the configuration are meant from where its file is.
+    pub fn directory(&self) -> PathBuf {
+        let parent = self.file.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let parent = parent.unwrap_or(Path::new("."));
+        std::path::absolute(parent).unwrap_or_else(|_| parent.to_owned())
+    }
+
+    fn read(&self) -> Result<String, LoadError> {
+        let path = self.file.display().to_string();
+        std::fs::read_to_string(&self.file).map_err(|source| LoadError::Unreadable { path, source })
+    }
+
+    fn check(&self, text: &str) -> Result<Checked, LoadError> {
+        let path = self.file.display().to_string();
+        let mut checked =
+            config::parse(text, &self.overrides).map_err(|problems| LoadError::Bad { path, problems })?;
+        checked.config.resolve(&self.directory());
+        Ok(checked)
+    }
+}
+
+/// Publishes the configuration anew on every change of the file and on SIGHUP. A bad file changes nothing.
+pub async fn watch(
+    origin: Origin,
+    config: watch::Sender<Arc<Config>>,
+    stop: CancellationToken,
+) -> std::io::Result<()> {
+    // Editors replace files and mounts swap links; comparing what is read notices all of that.
+    const LOOK_EVERY: Duration = Duration::from_secs(1);
+    let mut hangup = signal(SignalKind::hangup())?;
+    let mut last = origin.read().ok();
+    loop {
+        let asked = tokio::select! {
+            () = stop.cancelled() => return Ok(()),
+            _ = hangup.recv() => true,
+            () = tokio::time::sleep(LOOK_EVERY) => false,
+        };
+        let read = match tokio::task::block_in_place(|| origin.read()) {
+            Ok(text) if asked || last.as_ref() != Some(&text) => {
+                let checked = origin.check(&text);
+                last = Some(text);
+                checked
+            }
+            Ok(_) => continue,
+            Err(error) if asked || last.is_some() => {
+                last = None;
+                Err(error)
+            }
+            Err(_) => continue,
+        };
+        match read {
+            Ok(checked) => publish(checked, &config, &origin.file),
+            Err(error) => tracing::error!(%error, "the configuration was not reloaded; the one before stays"),
+        }
+    }
+}
+
+fn publish(checked: Checked, config: &watch::Sender<Arc<Config>>, file: &Path) {
+    warn(&checked.warnings);
+    let new = Arc::new(checked.config);
+    let changed = config.send_if_modified(|current| {
+        let changed = *current != new;
+        if changed {
+            if current.listeners != new.listeners
+                || current.http != new.http
+                || current.data_dir != new.data_dir
+            {
+                tracing::warn!("listeners, http and data_dir change only with a restart");
+            }
+            *current = new;
+        }
+        changed
+    });
+    tracing::info!(file = %file.display(), changed, "configuration read");
+}
+
+pub fn warn(warnings: &[Problem]) {
+    for warning in warnings {
+        tracing::warn!("configuration: {warning}");
+    }
+}
+
+/// Variables that name the gate itself to its commands, not keys of the configuration.
+fn is_own_variable(given: &Override) -> bool {
+    ["CONFIG", "CONTROL"].iter().any(|own| given.is(own))
+}
+
+fn list(problems: &[Problem]) -> String {
+    problems.iter().map(|problem| format!("\n  {problem}")).collect()
+}

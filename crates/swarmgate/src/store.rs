@@ -1,0 +1,217 @@
+//! What outlives the gate: one embedded database in the data directory.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition};
+use swarmgate_core::learned::Learned;
+use swarmgate_core::service::ServiceId;
+
+const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
+const LEARNED: TableDefinition<&str, &str> = TableDefinition::new("learned");
+/// Raised when a table changes its meaning; older stores are then migrated on opening.
+const VERSION: u64 = 1;
+const FILE: &str = "swarmgate.redb";
+
+/// Without a data directory everything is forgotten when the gate stops.
+#[derive(Debug, Clone)]
+pub struct Store {
+    database: Option<Arc<Database>>,
+    /// Learned and not written yet.
+    pending: Arc<Mutex<BTreeMap<String, String>>>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    #[error("another swarmgate uses {0}; give this one its own data_dir, or stop the other")]
+    InUse(String),
+    #[error(
+        "{path} was written by a newer swarmgate (store version {found}, this one knows {VERSION}); upgrade, or give another data_dir"
+    )]
+    TooNew { path: String, found: u64 },
+    #[error("cannot create the data directory {path}")]
+    Directory { path: String, source: std::io::Error },
+    #[error("cannot open {path}")]
+    Open { path: String, source: Box<redb::Error> },
+}
+
+impl Store {
+    pub fn in_memory() -> Self {
+        Self { database: None, pending: Arc::default() }
+    }
+
+    /// Opens the store in `directory`. A damaged file is set aside, never deleted: what the gate learned is
+    /// worth less than a gate that starts.
+    pub fn open(directory: &Path) -> Result<Self, StoreError> {
+        let path = directory.join(FILE);
+        let shown = || path.display().to_string();
+        std::fs::create_dir_all(directory)
+            .map_err(|source| StoreError::Directory { path: directory.display().to_string(), source })?;
+        let database = match Database::create(&path) {
+            Err(DatabaseError::DatabaseAlreadyOpen) => return Err(StoreError::InUse(shown())),
+            Err(error) if is_damage(&error) => {
+                let aside = path.with_extension("redb.damaged");
+                tracing::warn!(path = %shown(), aside = %aside.display(), %error, "the store is damaged; set aside, starting with an empty one");
+                std::fs::rename(&path, &aside)
+                    .map_err(|source| StoreError::Directory { path: shown(), source })?;
+                Database::create(&path).map_err(|error| open_error(&path, error))?
+            }
+            other => other.map_err(|error| open_error(&path, error))?,
+        };
+        let found = version(&database).map_err(|error| open_error(&path, error))?;
+        if found > VERSION {
+            return Err(StoreError::TooNew { path: shown(), found });
+        }
+        Ok(Self { database: Some(Arc::new(database)), pending: Arc::default() })
+    }
+
+    /// Everything learned, by displayed service id.
+    pub fn learned(&self) -> Vec<(String, Learned)> {
+        self.database.as_deref().map_or_else(Vec::new, |database| {
+            read_learned(database).unwrap_or_else(|error| {
+                tracing::warn!(%error, "the store cannot be read; nothing is remembered of earlier runs");
+                Vec::new()
+            })
+        })
+    }
+
+    /// Keeps what was learned, soon: the latest of each service. A full disk costs the memory, not the gate.
+    pub fn remember(&self, service: &ServiceId, learned: &Learned) {
+        let Some(database) = self.database.clone() else { return };
+        match serde_json::to_string(learned) {
+            Ok(json) => lock(&self.pending).insert(service.to_string(), json),
+            Err(error) => {
+                return tracing::warn!(%service, %error, "what was learned of a service cannot be written");
+            }
+        };
+        let pending = Arc::clone(&self.pending);
+        let write = move || {
+            let entries = std::mem::take(&mut *lock(&pending));
+            if !entries.is_empty()
+                && let Err(error) = write_learned(&database, &entries)
+            {
+                tracing::warn!(%error, "what was learned of services could not be kept");
+            }
+        };
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn_blocking(write)),
+            Err(_) => write(),
+        }
+    }
+}
+
+fn version(database: &Database) -> Result<u64, redb::Error> {
+    let write = database.begin_write()?;
+    let found = {
+        let mut meta = write.open_table(META)?;
+        write.open_table(LEARNED)?;
+        let found = meta.get("version")?.map(|version| version.value());
+        if found.is_none() {
+            meta.insert("version", VERSION)?;
+        }
+        found.unwrap_or(VERSION)
+    };
+    write.commit()?;
+    Ok(found)
+}
+
+fn read_learned(database: &Database) -> Result<Vec<(String, Learned)>, redb::Error> {
+    let read = database.begin_read()?;
+    let table = read.open_table(LEARNED)?;
+    let mut all = Vec::new();
+    for entry in table.iter()? {
+        let (service, json) = entry?;
+        match serde_json::from_str(json.value()) {
+            Ok(learned) => all.push((service.value().to_owned(), learned)),
+            Err(error) => {
+                tracing::warn!(service = service.value(), %error, "an entry of the store is not readable; skipped")
+            }
+        }
+    }
+    Ok(all)
+}
+
+fn write_learned(database: &Database, entries: &BTreeMap<String, String>) -> Result<(), redb::Error> {
+    let write = database.begin_write()?;
+    {
+        let mut table = write.open_table(LEARNED)?;
+        for (service, json) in entries {
+            table.insert(service.as_str(), json.as_str())?;
+        }
+    }
+    write.commit()?;
+    Ok(())
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn is_damage(error: &DatabaseError) -> bool {
+    let io = |error: &redb::StorageError| matches!(error, redb::StorageError::Io(io) if io.kind() == std::io::ErrorKind::InvalidData);
+    matches!(
+        error,
+        DatabaseError::RepairAborted
+            | DatabaseError::UpgradeRequired(_)
+            | DatabaseError::Storage(redb::StorageError::Corrupted(_))
+    ) || matches!(error, DatabaseError::Storage(storage) if io(storage))
+}
+
+fn open_error(path: &Path, error: impl Into<redb::Error>) -> StoreError {
+    StoreError::Open { path: path.display().to_string(), source: Box::new(error.into()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn learned(boot_ms: u64) -> Learned {
+        Learned { status: None, boots_ms: [boot_ms].into() }
+    }
+
+    #[test]
+    fn what_was_learned_is_there_after_reopening() {
+        let dir = tempfile::tempdir().unwrap();
+        let (a, b) = (ServiceId::new("process", "a"), ServiceId::new("file", "b"));
+        {
+            let store = Store::open(dir.path()).unwrap();
+            store.remember(&a, &learned(1));
+            store.remember(&a, &learned(2));
+            store.remember(&b, &learned(3));
+        }
+        let kept = Store::open(dir.path()).unwrap().learned();
+        assert_eq!(kept, [("file/b".to_owned(), learned(3)), ("process/a".to_owned(), learned(2))]);
+    }
+
+    #[test]
+    fn one_store_has_one_gate() {
+        let dir = tempfile::tempdir().unwrap();
+        let _held = Store::open(dir.path()).unwrap();
+        assert!(matches!(Store::open(dir.path()), Err(StoreError::InUse(_))));
+    }
+
+    #[test]
+    fn a_damaged_store_is_set_aside() {
+        for damage in [&b"not a database at all"[..], &[0; 8192]] {
+            let dir = tempfile::tempdir().unwrap();
+            std::fs::write(dir.path().join(FILE), damage).unwrap();
+            let store = Store::open(dir.path()).unwrap();
+            assert_eq!(store.learned(), []);
+            assert_eq!(std::fs::read(dir.path().join("swarmgate.redb.damaged")).unwrap(), damage);
+        }
+    }
+
+    #[test]
+    fn a_newer_store_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        {
+            let store = Store::open(dir.path()).unwrap();
+            let write = store.database.as_ref().unwrap().begin_write().unwrap();
+            write.open_table(META).unwrap().insert("version", VERSION + 1).unwrap();
+            write.commit().unwrap();
+        }
+        let error = Store::open(dir.path()).unwrap_err();
+        assert!(matches!(error, StoreError::TooNew { .. }), "{error}");
+    }
+}
