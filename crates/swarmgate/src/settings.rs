@@ -55,7 +55,7 @@ impl Origin {
         let path = self.file.display().to_string();
         let mut checked =
             config::parse(text, &self.overrides).map_err(|problems| LoadError::Bad { path, problems })?;
-        checked.config.resolve(&self.directory());
+        checked.config = checked.config.beside(&self.directory());
         Ok(checked)
     }
 }
