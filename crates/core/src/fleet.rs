@@ -18,7 +18,7 @@ use crate::name::HostName;
 use crate::routes::{Match, Routes};
 use crate::service::{Clients, Endpoint, ProxyVersion, Ready, ServiceId, Snapshot, SourceId, State, Wait};
 use crate::throttle::{Rate, Source, Throttle};
-use record::{Record, Step};
+use record::Record;
 
 /// What holds for all services together.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,7 +37,8 @@ pub struct Policy {
 /// What the shell has to do. Each scale and each probe is answered by exactly one report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
-    /// Report with [`Fleet::scaled`], before the next [`Fleet::observe`] that shows its result.
+    /// Report with [`Fleet::scaled`], before the next [`Fleet::observe`] that shows its result, and list
+    /// the source again after it.
     Scale {
         service: ServiceId,
         up: bool,
@@ -210,16 +211,14 @@ impl Fleet {
     pub fn release(&mut self, seat: &Seat, now: Moment) {
         let Some(record) = self.records.get_mut(&seat.service) else { return };
         record.leave(seat.serial, now);
-        if record.is_over() {
-            self.records.remove(&seat.service);
-            self.changed = true;
-        }
+        self.forget_if_over(&seat.service);
     }
 
     /// What became of [`Effect::Scale`].
     pub fn scaled(&mut self, service: &ServiceId, up: bool, outcome: Result<(), String>, now: Moment) {
         if let Some(record) = self.records.get_mut(service) {
             record.scaled(up, outcome, now);
+            self.forget_if_over(service);
             self.settle(now);
         }
     }
@@ -318,7 +317,7 @@ impl Fleet {
         how: Match,
         now: Moment,
     ) -> Verdict {
-        let Some(record) = self.records.get(id) else {
+        let Some(record) = self.records.get_mut(id) else {
             return Verdict::Refuse(Refusal::UnknownHost);
         };
         let face = record.face(now);
@@ -327,7 +326,10 @@ impl Fleet {
                 Some(target) => Verdict::Relay(self.seat(id), target),
                 None => Verdict::Refuse(Refusal::Unreachable(face)),
             },
-            State::Starting { .. } | State::Restarting { .. } => self.wait(id),
+            State::Starting { .. } | State::Restarting { .. } => {
+                record.follow_start(now);
+                self.wait(id)
+            }
             State::Failed { .. } => match record.retry_in(now) {
                 Some(retry_in) => Verdict::Refuse(Refusal::Failed { face, retry_in }),
                 None => self.wake_for(id, player, source, how, now),
@@ -395,8 +397,17 @@ impl Fleet {
         self.records.get_mut(service).ok_or_else(|| CommandError::NoSuchService(service.to_string()))
     }
 
+    fn forget_if_over(&mut self, service: &ServiceId) {
+        if self.records.get(service).is_some_and(Record::is_over) {
+            self.records.remove(service);
+            self.changed = true;
+        }
+    }
+
     fn reroute(&mut self) {
+        let before = self.records.len();
         self.records.retain(|_, record| !record.is_over());
+        self.changed |= self.records.len() != before;
         let mut claims: Vec<&Record> = self.records.values().filter(|record| record.present).collect();
         claims.sort_by_key(|record| record.arrived);
         let routes = Routes::new(claims.iter().map(|record| (&record.id, &*record.spec)));
@@ -428,11 +439,10 @@ impl Fleet {
         }
         self.start_queued(now);
         for record in self.records.values_mut() {
-            let Some(change) = record.refresh(now) else { continue };
-            self.changed = true;
-            if let Some(event) = change {
+            if let Some(event) = record.refresh(now) {
                 self.effects.push(Effect::Tell(event));
             }
+            self.changed |= std::mem::take(&mut record.changed);
         }
     }
 
@@ -451,7 +461,7 @@ impl Fleet {
                 break;
             }
             room -= 1;
-            record.advance_wake(Step::Asked, now);
+            record.take_wake(now);
             self.effects.push(Effect::Scale { service: record.id.clone(), up: true });
         }
     }

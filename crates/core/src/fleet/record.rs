@@ -19,6 +19,8 @@ const READY_POLL: Duration = Duration::from_secs(1);
 const PLAYER_POLL: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 /// Games that are never put to sleep are still looked at, so that people can be told.
 const WATCH_POLL: Duration = Duration::from_secs(60);
+/// Without any cooldown a failure would be over before those who wait can read of it.
+const SHORTEST_COOLDOWN: Duration = Duration::from_secs(1);
 /// After a failed attempt to stop a service.
 const SLEEP_RETRY: Duration = Duration::from_secs(30);
 /// Unanswered probes in a row before the game counts as silent.
@@ -30,7 +32,7 @@ pub(super) struct Record {
     pub spec: Arc<Spec>,
     pub scalable: bool,
     pub arrived: u64,
-    /// Its source lists it. One that is gone stays while somebody sits in it.
+    /// Its source lists it. One that is gone stays while somebody sits in it or a scale is out.
     pub present: bool,
     /// The last state its source was sure of.
     believed: State,
@@ -45,6 +47,8 @@ pub(super) struct Record {
     /// The run that has answered.
     ready_run: Option<Arc<str>>,
     sleep: Sleep,
+    /// A scale has been handed out and not reported yet: there is never a second one.
+    scaling: bool,
     failure: Option<Failure>,
     /// Since when every look found it empty.
     idle_since: Option<Moment>,
@@ -56,6 +60,8 @@ pub(super) struct Record {
     probing: bool,
     probe_at: Moment,
     learned: Arc<Learned>,
+    /// Its face differs from the one published last.
+    pub changed: bool,
     /// Why the next change of state happens, where the state itself does not say.
     cause: &'static str,
 }
@@ -64,6 +70,7 @@ pub(super) struct Record {
 pub(super) struct Wake {
     pub asked: Moment,
     step: Step,
+    /// Counts from when it leaves the queue.
     deadline: Moment,
     /// The gate started it, so the time it takes is a boot time.
     ours: bool,
@@ -71,8 +78,14 @@ pub(super) struct Wake {
     restart: Option<Moment>,
 }
 
+impl Wake {
+    fn queued(now: Moment) -> Self {
+        Self { asked: now, step: Step::Queued, deadline: now, ours: false, restart: None }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
+enum Step {
     /// Waits for the old process to end, for the source to answer or for other starts to finish.
     Queued,
     /// The source has been told; it has not confirmed.
@@ -115,6 +128,7 @@ impl Record {
             seats: BTreeSet::new(),
             ready_run: None,
             sleep: Sleep::No,
+            scaling: false,
             failure: None,
             idle_since: None,
             empty_at: None,
@@ -124,12 +138,19 @@ impl Record {
             probing: false,
             probe_at: now,
             learned,
+            changed: true,
             cause: "",
         }
     }
 
     pub fn observe(&mut self, service: Service, now: Moment) {
         self.present = true;
+        self.changed |= self.spec != service.spec;
+        if self.spec.players != service.spec.players {
+            // Who counts has changed: what the other one counted does not go over.
+            let by_seats = service.spec.players == Players::Connections && self.seats.is_empty();
+            self.idle_since = by_seats.then_some(now);
+        }
         self.spec = service.spec;
         self.scalable = service.scalable;
         self.problems = service.problems;
@@ -171,7 +192,7 @@ impl Record {
     }
 
     pub fn is_over(&self) -> bool {
-        !self.present && self.seats.is_empty()
+        !self.present && self.seats.is_empty() && !self.scaling
     }
 
     pub fn sit(&mut self, serial: u64) {
@@ -190,13 +211,12 @@ impl Record {
     }
 
     pub fn scaled(&mut self, up: bool, outcome: Result<(), String>, now: Moment) {
+        self.scaling = false;
+        // It may answer a wake or a sleep that has been given up since.
         match (up, outcome) {
-            (true, Ok(())) => {
-                if self.wake_is(Step::Asked) {
-                    self.advance_wake(Step::Accepted, now);
-                }
-            }
-            (true, Err(reason)) => self.fail(reason, now),
+            (true, Ok(())) if self.wake_is(Step::Asked) => self.advance_wake(Step::Accepted, now),
+            (true, Err(reason)) if self.wake_is(Step::Asked) => self.fail(reason, now),
+            (true, Ok(()) | Err(_)) => {}
             (false, Ok(())) => self.sleep = Sleep::No,
             (false, Err(reason)) => {
                 self.sleep = Sleep::RetryAt(now + SLEEP_RETRY);
@@ -204,7 +224,7 @@ impl Record {
             }
         }
         // What was believed before the scale no longer holds; the listing that follows says what does.
-        if !up && self.sleep == Sleep::No && matches!(self.believed, State::Running(_)) {
+        if !up && self.sleep == Sleep::No && self.present {
             self.believed = State::Stopping;
             self.forget_run(now);
         }
@@ -212,10 +232,11 @@ impl Record {
 
     /// Takes in a probe's result; returns what is worth keeping.
     pub fn probed(&mut self, run: &str, found: Probed, now: Moment) -> Option<Arc<Learned>> {
-        self.probing = false;
+        // Of an earlier run: the probe of this one is still out.
         if run_of(&self.believed).is_none_or(|current| **current != *run) {
             return None;
         }
+        self.probing = false;
         let mut keep = false;
         match found {
             Probed::Silent { reason } => {
@@ -234,32 +255,36 @@ impl Record {
             }
         }
         self.probe_at = now + self.probe_interval(now);
+        self.changed |= keep;
         keep.then(|| Arc::clone(&self.learned))
     }
 
     pub fn begin_wake(&mut self, cause: &'static str, now: Moment) {
         self.failure = None;
         self.cause = cause;
+        self.wake.get_or_insert_with(|| Wake::queued(now));
+    }
+
+    /// Somebody waits for a start the gate did not make: it ends for them as one of the gate's own would.
+    pub fn follow_start(&mut self, now: Moment) {
         if self.wake.is_none() {
-            self.wake = Some(Wake {
-                asked: now,
-                step: Step::Queued,
-                ours: false,
-                deadline: now + self.spec.start_timeout,
-                restart: None,
-            });
+            self.wake = Some(Wake::queued(now));
+            self.join_start_under_way(now);
         }
     }
 
-    pub fn advance_wake(&mut self, step: Step, now: Moment) {
+    fn advance_wake(&mut self, step: Step, now: Moment) {
         let timeout = self.spec.start_timeout;
-        if let Some(wake) = &mut self.wake {
-            if wake.step == Step::Queued {
-                wake.asked = now;
-                wake.deadline = now + timeout;
+        let Some(wake) = &mut self.wake else { return };
+        let leaves_the_queue = wake.step == Step::Queued;
+        wake.ours |= step == Step::Asked;
+        wake.step = step;
+        if leaves_the_queue {
+            wake.asked = now;
+            wake.deadline = now + timeout;
+            if let State::Restarting { until, .. } = self.believed {
+                self.allow_for_restart(until, now);
             }
-            wake.ours |= step == Step::Asked;
-            wake.step = step;
         }
     }
 
@@ -273,7 +298,11 @@ impl Record {
             | State::Running(_)
             | State::Restarting { .. } => true,
         };
-        startable && self.wake_is(Step::Queued) && self.stale.is_none() && !self.is_falling_asleep()
+        startable
+            && self.wake_is(Step::Queued)
+            && self.stale.is_none()
+            && !self.is_falling_asleep()
+            && !self.scaling
     }
 
     /// Somebody else has started it already: the wake just goes along.
@@ -352,11 +381,18 @@ impl Record {
 
     /// Hands out the decision to sleep, once.
     pub fn take_sleep(&mut self) -> bool {
-        let due = self.sleep == Sleep::Due;
+        let due = self.sleep == Sleep::Due && !self.scaling && self.stale.is_none();
         if due {
             self.sleep = Sleep::Asked;
+            self.scaling = true;
         }
         due
+    }
+
+    /// Hands out the decision to start.
+    pub fn take_wake(&mut self, now: Moment) {
+        self.advance_wake(Step::Asked, now);
+        self.scaling = true;
     }
 
     /// It has been empty for its whole idle time, and nothing speaks against sleep.
@@ -390,9 +426,7 @@ impl Record {
 
     /// What time alone changes.
     pub fn expire(&mut self, now: Moment) {
-        let overdue =
-            self.wake.as_ref().is_some_and(|wake| wake.step != Step::Queued && now >= wake.deadline);
-        if overdue {
+        if self.wake_deadline().is_some_and(|deadline| now >= deadline) {
             let limit = self.spec.start_timeout;
             self.fail(format!("it was not ready after {}", span::human(limit)), now);
         }
@@ -409,35 +443,36 @@ impl Record {
             | State::Failed { .. }
             | State::Unknown { .. } => None,
         };
-        let wake = self.wake.as_ref().filter(|wake| wake.step != Step::Queued).map(|wake| wake.deadline);
-        let cooled =
-            self.failure.as_ref().filter(|_| matches!(self.believed, State::Asleep)).map(|f| f.until);
-        let sleep = (self.spec.players == Players::Connections).then(|| self.sleeps_at()).flatten();
-        [probe, wake, cooled, sleep].into_iter().flatten().min()
+        let cooling = matches!((&self.believed, &self.shown), (State::Asleep, State::Failed { .. }));
+        let cooled = self.failure.as_ref().filter(|_| cooling).map(|failure| failure.until);
+        [probe, self.wake_deadline(), cooled, self.sleep_deadline()].into_iter().flatten().min()
     }
 
-    /// Works out what to show. `Some` if that changed, with an event if the change is worth a line.
-    pub fn refresh(&mut self, now: Moment) -> Option<Option<Event>> {
-        if self.is_ready() && self.wake.as_ref().is_some_and(|wake| wake.step != Step::Asked) {
+    /// Works out what to show; an event if that changed and is worth a line.
+    pub fn refresh(&mut self, now: Moment) -> Option<Event> {
+        // A wake during the way to sleep is for the next run, not for this one.
+        let arrived = self.is_ready() && !self.is_falling_asleep();
+        if arrived && self.wake.as_ref().is_some_and(|wake| wake.step != Step::Asked) {
             self.wake = None;
         }
         let shown = self.show(now);
         if shown == self.shown {
             return None;
         }
+        self.changed = true;
         let before = std::mem::replace(&mut self.shown, shown);
         if before.word() == self.shown.word() {
-            return Some(None);
+            return None;
         }
         self.shown_since = now;
         let cause = std::mem::take(&mut self.cause);
         let why = self.shown.reason().unwrap_or(cause);
-        Some(Some(Event::Changed {
+        Some(Event::Changed {
             service: self.id.clone(),
             from: before.word(),
             to: self.shown.word(),
             why: if cause.is_empty() || cause == why { why.to_owned() } else { format!("{cause}: {why}") },
-        }))
+        })
     }
 
     pub fn target(&self) -> Option<Target> {
@@ -528,15 +563,15 @@ impl Record {
     fn shows_failure(&self, failure: &Failure, now: Moment) -> bool {
         match &self.believed {
             State::Asleep => now < failure.until,
-            State::Failed { .. } | State::Starting { .. } => true,
+            State::Failed { .. } | State::Starting { .. } | State::Restarting { .. } => true,
             State::Running(_) => !self.is_ready(),
-            State::Restarting { .. } | State::Stopping | State::Unknown { .. } => false,
+            State::Stopping | State::Unknown { .. } => false,
         }
     }
 
     fn fail(&mut self, reason: String, now: Moment) {
         self.wake = None;
-        self.failure = Some(Failure { reason, until: now + self.spec.cooldown });
+        self.failure = Some(Failure { reason, until: now + self.spec.cooldown.max(SHORTEST_COOLDOWN) });
     }
 
     /// The game answered: the run is ready. True if a boot time was learned.
@@ -585,6 +620,7 @@ impl Record {
     fn allow_for_restart(&mut self, until: Moment, now: Moment) {
         const SAME: Duration = Duration::from_secs(1);
         if let Some(wake) = &mut self.wake
+            && wake.step != Step::Queued
             && wake.restart.is_none_or(|known| until.since(known) > SAME)
         {
             wake.restart = Some(until);
@@ -599,6 +635,7 @@ impl Record {
             Sleep::Due | Sleep::Asked => true,
         };
         !asked
+            && !self.scaling
             && self.present
             && self.scalable
             && self.spec.sleep
@@ -606,6 +643,22 @@ impl Record {
             && self.wake.is_none()
             && self.seats.is_empty()
             && self.is_ready()
+    }
+
+    /// A start that is being stopped fails when that is over, so that those who wait can see it.
+    fn wake_deadline(&self) -> Option<Moment> {
+        let runs = |wake: &&Wake| wake.step != Step::Queued && self.believed != State::Stopping;
+        self.wake.as_ref().filter(runs).map(|wake| wake.deadline)
+    }
+
+    /// When it sleeps by the gate's own count; the game's answers are decided on as they come.
+    fn sleep_deadline(&self) -> Option<Moment> {
+        let idle = self.idle_since? + self.spec.idle;
+        let at = match self.sleep {
+            Sleep::RetryAt(retry) => idle.max(retry),
+            Sleep::No | Sleep::Due | Sleep::Asked => idle,
+        };
+        (self.spec.players == Players::Connections && self.may_sleep(at)).then_some(at)
     }
 
     fn sleeps_at(&self) -> Option<Moment> {

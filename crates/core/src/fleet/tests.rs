@@ -10,6 +10,10 @@ use super::*;
 use crate::service::tests::spec;
 use crate::service::{Endpoint, Players, Running, Service, Snapshot, Spec};
 
+/// What only goes wrong when two things happen at once.
+#[path = "races.rs"]
+mod races;
+
 const FILE: SourceId = "process";
 
 fn at(seconds: u64) -> Moment {
