@@ -475,3 +475,7 @@ impl Fleet {
 #[cfg(test)]
 #[path = "fleet/tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "fleet/model.rs"]
+mod model;
