@@ -12,6 +12,8 @@ pub mod watch;
 
 mod child;
 
+pub use child::remains;
+
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -24,7 +26,7 @@ use swarmgate_core::state::process::{How, Step};
 use tokio::process::Child;
 use tokio::signal::unix::{Signal as Terminated, SignalKind, signal};
 
-use files::{Exit, KEEPER_LOCK, Record, Run, SERVER_LOCK, Stopping, Wish, unix_ms};
+use files::{Exit, KEEPER_LOCK, Record, Run, Stopping, Wish, unix_ms};
 use watch::Watch;
 
 /// What a keeper is for: to start a server, or to take over one that runs.
@@ -82,14 +84,8 @@ async fn keep(start: bool, dir: PathBuf) -> io::Result<()> {
         Some(run) if keeper.has_ended(run) => keeper.ended(How::Unseen).await,
         Some(_) => keeper.supervise(wish, &mut terminated).await,
         None if !start || !wish.up => keeper.save(),
-        None => match child::start(&keeper.dir, &wish.server, wish.number).await {
-            Ok((child, run)) => {
-                keeper.child = Some(child);
-                keeper.record.run = Some(run);
-                // The server runs: from here on nothing may end the keeper before it.
-                keeper.save_later();
-                keeper.supervise(wish, &mut terminated).await
-            }
+        None => match keeper.start(&wish).await {
+            Ok(()) => keeper.supervise(wish, &mut terminated).await,
             Err(why) => keeper.not_started(wish.number, why),
         },
     }
@@ -106,11 +102,45 @@ struct Keeper {
     exited: Option<How>,
     /// When the present step of the stop began. An adopted stop gets its whole grace again.
     step_began: Instant,
+    /// The last trouble that was said.
+    complaint: String,
 }
 
 impl Keeper {
     fn new(dir: PathBuf, record: Record) -> Self {
-        Self { dir, record, unsaved: true, child: None, exited: None, step_began: Instant::now() }
+        Self {
+            dir,
+            record,
+            unsaved: true,
+            child: None,
+            exited: None,
+            step_began: Instant::now(),
+            complaint: String::new(),
+        }
+    }
+
+    /// The error is a sentence for the server's owner.
+    async fn start(&mut self, wish: &Wish) -> Result<(), String> {
+        let prepared = child::prepare(&self.dir, &wish.server).await?;
+        let (keeper, started_ms) = (std::process::id(), unix_ms());
+        let mut run = Run {
+            id: format!("{started_ms}-{keeper}"),
+            wish: wish.number,
+            keeper,
+            pid: 0,
+            start_ticks: 0,
+            boot: child::boot(),
+            started_ms,
+            asked: false,
+            stopping: None,
+        };
+        // Written first: a server that nobody knows of could never be stopped.
+        self.record.run = Some(run.clone());
+        self.save().map_err(|error| format!("its state cannot be written: {error}"))?;
+        self.child = Some(prepared.start(&mut run)?);
+        self.record.run = Some(run);
+        self.save_later();
+        Ok(())
     }
 
     async fn supervise(&mut self, mut wish: Wish, terminated: &mut Terminated) -> io::Result<()> {
@@ -126,7 +156,7 @@ impl Keeper {
             self.follow(&wish);
             self.save_later();
             if let Err(error) = output::rotate(&self.dir) {
-                say(&format!("the output cannot be rotated: {error}"));
+                self.complain(format!("the output cannot be rotated: {error}"));
             }
             let close =
                 self.child.is_none() || self.record.run.as_ref().is_some_and(|run| run.stopping.is_some());
@@ -146,9 +176,9 @@ impl Keeper {
         let gone = match (&self.child, &self.exited) {
             (Some(_), None) => false,
             (Some(_), Some(_)) => !child::group_lives(run.pid),
-            (None, _) => !child::lives(run),
+            (None, _) => true,
         };
-        gone && files::try_lock(&self.dir.join(SERVER_LOCK)).is_ok_and(|lock| lock.is_some())
+        gone && !child::remains(&self.dir, run)
     }
 
     fn ask_to_stop(&mut self) {
@@ -189,14 +219,11 @@ impl Keeper {
     fn take(&mut self, step: Step, wish: &Wish) {
         let step = match step {
             Step::Asked if self.typed(wish.server.stop_command.as_deref()) => Step::Asked,
-            Step::Asked | Step::Terminated => Step::Terminated,
-            Step::Killed => Step::Killed,
+            Step::Asked | Step::Terminated if self.signalled(Signal::TERM) => Step::Terminated,
+            Step::Killed if self.signalled(Signal::KILL) => Step::Killed,
+            // Nothing can be done but wait, which the gate says.
+            Step::Asked | Step::Terminated | Step::Killed => Step::Asked,
         };
-        match step {
-            Step::Asked => {}
-            Step::Terminated => self.signal(Signal::TERM),
-            Step::Killed => self.signal(Signal::KILL),
-        }
         self.step_began = Instant::now();
         if let Some(run) = &mut self.record.run {
             run.asked |= wish.kill_run.as_ref() == Some(&run.id);
@@ -217,21 +244,26 @@ impl Keeper {
         }
     }
 
-    /// Only what is surely the server's: an adopted server that has left its process id may be anybody.
-    fn signal(&self, signal: Signal) {
-        if let Some(run) = &self.record.run
-            && (self.child.is_some() || child::lives(run))
-        {
-            child::signal(run.pid, signal);
+    /// Whether there was anything to signal that is surely the server's: the process id of an adopted server
+    /// that has ended may be anybody's, and then it is who holds its lock.
+    fn signalled(&self, signal: Signal) -> bool {
+        match &self.record.run {
+            Some(run) if self.child.is_some() || child::lives(run) => {
+                child::signal(run, signal);
+                true
+            }
+            Some(_) => child::signal_holders(&self.dir, signal),
+            None => false,
         }
     }
 
     async fn ended(&mut self, how: How) -> io::Result<()> {
         let Some(run) = self.record.run.take() else { return Ok(()) };
-        self.push(run.wish, run.started_ms, run.asked, how);
+        self.push(Exit::of(&run, how));
         for _ in 0..LAST_TRIES {
             match self.save() {
                 Ok(()) => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(error),
                 Err(error) => say(&format!("the end of the run cannot be written: {error}")),
             }
             tokio::time::sleep(LAST_PAUSE).await;
@@ -240,12 +272,14 @@ impl Keeper {
     }
 
     fn not_started(&mut self, wish: u64, why: String) -> io::Result<()> {
-        self.push(wish, unix_ms(), false, How::NotStarted(why));
+        self.record.run = None;
+        let now = unix_ms();
+        self.push(Exit { wish, started_ms: now, ended_ms: now, asked: false, how: How::NotStarted(why) });
         self.save()
     }
 
-    fn push(&mut self, wish: u64, started_ms: u64, asked: bool, how: How) {
-        self.record.exits.push(Exit { wish, started_ms, ended_ms: unix_ms(), asked, how });
+    fn push(&mut self, exit: Exit) {
+        self.record.exits.push(exit);
         let surplus = self.record.exits.len().saturating_sub(EXITS_KEPT);
         self.record.exits.drain(..surplus);
     }
@@ -259,8 +293,16 @@ impl Keeper {
         if self.unsaved {
             match self.save() {
                 Ok(()) => self.unsaved = false,
-                Err(error) => say(&format!("the state cannot be written: {error}")),
+                Err(error) => self.complain(format!("the state cannot be written: {error}")),
             }
+        }
+    }
+
+    /// Once, however often it happens.
+    fn complain(&mut self, what: String) {
+        if self.complaint != what {
+            say(&what);
+            self.complaint = what;
         }
     }
 }

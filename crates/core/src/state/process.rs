@@ -128,10 +128,18 @@ fn up_outlook(server: &ProcessServer, up: &Up, wanted: bool) -> Outlook {
     Outlook { state, start: None, problems }
 }
 
+/// By this much past its grace a step that still waits for the next one waits for ever.
+const LATE: Duration = Duration::from_secs(5);
+
 /// Every step beyond the first is said, so that no grace is cut short silently.
 fn slow_stop(server: &ProcessServer, Stopping { step, age }: Stopping) -> Option<String> {
     let grace = server.grace.as_secs();
     match step {
+        Step::Asked if age > server.grace + LATE => Some(format!(
+            "has not stopped {} s after it was asked to, and nothing was found to signal: look for it with \
+             `fuser .swarmgate.lock` in its directory and end it",
+            age.as_secs()
+        )),
         Step::Asked => None,
         Step::Terminated if !server.kill && age > server.grace => Some(format!(
             "has not stopped {} s after SIGTERM and, as `kill` is off, is waited for; kill it by hand if it hangs",
@@ -347,6 +355,7 @@ mod tests {
             // The order is out, the keeper has not read it yet.
             (false, up(None), "stopping", ""),
             (false, stopping(Step::Asked, 89), "stopping", ""),
+            (false, stopping(Step::Asked, 96), "stopping", "look for it with"),
             (false, stopping(Step::Terminated, 1), "stopping", "SIGTERM was sent"),
             (false, stopping(Step::Killed, 0), "stopping", "SIGKILL was sent"),
             // A wake that comes while it stops does not undo the stop, nor start a second one.

@@ -2,7 +2,8 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -11,21 +12,31 @@ use rustix::io::{Errno, FdFlags};
 use rustix::process::{Pid, Signal};
 use tokio::process::{Child, Command};
 
-use super::files::{CONSOLE, Run, SERVER_LOCK, Server, WORLD_LOCK, about, try_lock, unix_ms};
+use super::files::{CONSOLE, Run, SERVER_LOCK, Server, WORLD_LOCK, about, is_locked, try_lock};
 use super::output;
 
 /// A lock that is only being looked at by somebody else is free again at once.
 const LOCK_TRIES: u32 = 20;
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
-/// Starts the server of the state directory `dir`. The error is a sentence for its owner.
-pub async fn start(dir: &Path, server: &Server, wish: u64) -> Result<(Child, Run), String> {
+/// A server about to be started: nothing but the start itself is missing.
+pub struct Prepared {
+    command: Command,
+    program: String,
+    directory: PathBuf,
+    /// Open until the server has inherited it.
+    _state_lock: File,
+    world_lock: File,
+}
+
+/// Prepares the server of the state directory `dir`. The error is a sentence for its owner.
+pub async fn prepare(dir: &Path, server: &Server) -> Result<Prepared, String> {
     let Some((program, arguments)) = server.command.split_first() else {
         return Err("its command is empty: set `command`".to_owned());
     };
     check_directory(&server.directory)?;
     let state_lock = lock_state(dir).await?;
-    let mut world_lock = lock_world(&server.directory).await?;
+    let world_lock = lock_world(&server.directory).await?;
     let mut command = Command::new(program);
     command.args(arguments).envs(&server.env).current_dir(&server.directory).process_group(0);
     let mut wire = || -> io::Result<()> {
@@ -38,24 +49,22 @@ pub async fn start(dir: &Path, server: &Server, wish: u64) -> Result<(Child, Run
         Ok(())
     };
     wire().map_err(|error| format!("its console cannot be set up in {}: {error}", shown(dir)))?;
-    let child = command.spawn().map_err(|error| not_spawned(program, &server.directory, &error))?;
-    let pid = child.id().unwrap_or_default();
-    let run = Run {
-        id: String::new(),
-        wish,
-        keeper: std::process::id(),
-        pid,
-        start_ticks: start_ticks(pid).unwrap_or_default(),
-        boot: boot(),
-        started_ms: unix_ms(),
-        asked: false,
-        stopping: None,
-    };
-    let run = Run { id: format!("{pid}.{}", run.start_ticks), ..run };
-    // For people, and for the message of whoever finds the world in use.
-    let _ = world_lock.set_len(0);
-    let _ = writeln!(world_lock, "process {pid} (started by the gate with its state in {})", shown(dir));
-    Ok((child, run))
+    let (program, directory) = (program.clone(), server.directory.clone());
+    Ok(Prepared { command, program, directory, _state_lock: state_lock, world_lock })
+}
+
+impl Prepared {
+    /// Starts it, and says in `run` which process it is. The error is a sentence for its owner.
+    pub fn start(mut self, run: &mut Run) -> Result<Child, String> {
+        let child =
+            self.command.spawn().map_err(|error| not_spawned(&self.program, &self.directory, &error))?;
+        run.pid = child.id().unwrap_or_default();
+        run.start_ticks = start_ticks(run.pid).unwrap_or_default();
+        // For people, and for the message of whoever finds the world in use.
+        let _ = self.world_lock.set_len(0);
+        let _ = writeln!(self.world_lock, "process {}, kept by process {}", run.pid, run.keeper);
+        Ok(child)
+    }
 }
 
 /// Takes a lock, waiting a little for whoever only looks whether it is held.
@@ -69,17 +78,31 @@ pub async fn lock(path: &Path) -> io::Result<Option<File>> {
     Ok(None)
 }
 
+/// Whether anything of `run` is left in the state directory `dir`, as far as one can tell who is not its parent.
+pub fn remains(dir: &Path, run: &Run) -> bool {
+    is_locked(&dir.join(SERVER_LOCK)) || lives(run)
+}
+
 /// Whether the process of `run` is there, and not another that got its number.
 pub fn lives(run: &Run) -> bool {
     run.boot == boot() && start_ticks(run.pid) == Some(run.start_ticks)
 }
 
-/// Signals the process group of `pid`, or `pid` alone if it left its group.
-pub fn signal(pid: u32, signal: Signal) {
-    let Some(pid) = process_id(pid) else { return };
+/// Signals the process group of a server, or the server alone if it left its group.
+pub fn signal(run: &Run, signal: Signal) {
+    let Some(pid) = process_id(run.pid) else { return };
     if rustix::process::kill_process_group(pid, signal).is_err() {
         let _ = rustix::process::kill_process(pid, signal);
     }
+}
+
+/// Signals whoever has the server's lock in `dir`; says whether there was any.
+pub fn signal_holders(dir: &Path, signal: Signal) -> bool {
+    let mut any = false;
+    for pid in holders(&dir.join(SERVER_LOCK)).into_iter().filter_map(process_id) {
+        any |= rustix::process::kill_process(pid, signal).is_ok();
+    }
+    any
 }
 
 /// Whether any process is left in the group that `pid` led.
@@ -97,6 +120,27 @@ fn check_directory(directory: &Path) -> Result<(), String> {
         )),
         Err(error) => Err(format!("the directory {} cannot be used: {error}", shown(directory))),
     }
+}
+
+/// The processes that hold the lock at `path`, not those that only read the file: `/proc/PID/fdinfo` names
+/// the locks of a descriptor (proc(5)).
+fn holders(path: &Path) -> Vec<u32> {
+    let Ok(lock) = std::fs::metadata(path) else { return Vec::new() };
+    let pids = entries(Path::new("/proc")).filter_map(|process| process.file_name()?.to_str()?.parse().ok());
+    let holds = |pid: &u32| {
+        entries(&PathBuf::from(format!("/proc/{pid}/fd"))).any(|descriptor| {
+            let same = std::fs::metadata(&descriptor)
+                .is_ok_and(|file| (file.dev(), file.ino()) == (lock.dev(), lock.ino()));
+            let number = descriptor.file_name().unwrap_or_default();
+            let info = Path::new("/proc").join(pid.to_string()).join("fdinfo").join(number);
+            same && std::fs::read_to_string(info).is_ok_and(|info| info.contains("FLOCK"))
+        })
+    };
+    pids.filter(holds).collect()
+}
+
+fn entries(dir: &Path) -> impl Iterator<Item = PathBuf> {
+    std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path())
 }
 
 async fn lock_state(dir: &Path) -> Result<File, String> {
@@ -175,7 +219,8 @@ fn start_ticks(pid: u32) -> Option<u64> {
     (state != "Z").then(|| fields.nth(18))??.parse().ok()
 }
 
-fn boot() -> String {
+/// Of the running system.
+pub fn boot() -> String {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 
@@ -209,6 +254,17 @@ mod tests {
         assert!(lives(&run));
         assert!(!lives(&Run { start_ticks: run.start_ticks + 1, ..run.clone() }));
         assert!(!lives(&Run { boot: "another".to_owned(), ..run }));
+    }
+
+    #[test]
+    fn the_holder_of_a_lock_is_found_and_a_reader_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let lock = try_lock(&path).unwrap();
+        assert!(holders(&path).contains(&std::process::id()));
+        drop(lock);
+        let _reader = File::open(&path).unwrap();
+        assert!(!holders(&path).contains(&std::process::id()));
     }
 
     #[test]

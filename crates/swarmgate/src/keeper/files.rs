@@ -72,6 +72,7 @@ pub struct Run {
     pub wish: u64,
     /// The keeper that started it.
     pub keeper: u32,
+    /// 0 if its keeper was killed before it could write it down.
     pub pid: u32,
     /// Ticks since boot at which `pid` started: with `boot`, what tells it from a later process of that id.
     pub start_ticks: u64,
@@ -115,6 +116,12 @@ impl Record {
 
     pub fn write(&self, dir: &Path) -> io::Result<()> {
         write_json(dir, RECORD, self)
+    }
+}
+
+impl Exit {
+    pub fn of(run: &Run, how: How) -> Self {
+        Self { wish: run.wish, started_ms: run.started_ms, ended_ms: unix_ms(), asked: run.asked, how }
     }
 }
 

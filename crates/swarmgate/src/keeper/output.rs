@@ -114,8 +114,10 @@ fn last_bytes(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 
 fn rotate_at(dir: &Path, largest: u64) -> io::Result<()> {
     let current = generation(dir, 0);
-    if std::fs::metadata(&current)?.len() < largest {
-        return Ok(());
+    match std::fs::metadata(&current) {
+        Ok(found) if found.len() >= largest => {}
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Ok(_) | Err(_) => return Ok(()),
     }
     for n in (1..GENERATIONS - 1).rev() {
         match std::fs::rename(generation(dir, n), generation(dir, n + 1)) {

@@ -151,6 +151,7 @@ impl ProcessSource {
                 return Ok(());
             }
             wish.number += 1;
+            wish.kill_run = None;
         }
         wish.up = up;
         wish.server = for_keeper(server);

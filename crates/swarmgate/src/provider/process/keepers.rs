@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use swarmgate_core::state::process::{Exit, Process, Seen, Stopping, Up};
+use swarmgate_core::state::process::{Exit, How, Process, Seen, Stopping, Up};
 use tokio::process::{Child, Command};
 
 use crate::keeper::files::{self, KEEPER_LOCK, KEEPER_LOG, Record, Wish, is_locked, unix_ms};
 use crate::keeper::watch::Watch;
-use crate::keeper::{ADOPT, START};
+use crate::keeper::{ADOPT, START, remains};
 
 /// The variables every server gets. The gate's own may hold secrets.
 const ENVIRONMENT: [&str; 9] =
@@ -68,8 +68,12 @@ impl Keepers {
         // Before the files: what a keeper wrote is final once it is gone.
         let gone = self.is_gone(dir);
         let kept = is_locked(&dir.join(KEEPER_LOCK));
-        let (wish, record) = (Wish::read(dir)?, Record::read(dir)?);
-        self.settle(dir, &wish, &record, gone && !kept);
+        let (wish, mut record) = (Wish::read(dir)?, Record::read(dir)?);
+        self.settle(dir, &wish, &record, gone, kept);
+        if !kept && let Some(run) = record.run.take_if(|run| !remains(dir, run)) {
+            // The next keeper will write it down.
+            record.exits.push(files::Exit::of(&run, How::Unseen));
+        }
         if record.run.is_some() && !kept && self.spawning(dir, &wish) == Process::Down {
             self.spawn(dir, &wish, ADOPT);
         }
@@ -107,9 +111,10 @@ impl Keepers {
     }
 
     /// Forgets a keeper that has written its first record. One that is gone without has failed.
-    fn settle(&mut self, dir: &Path, wish: &Wish, record: &Record, gone: bool) {
+    fn settle(&mut self, dir: &Path, wish: &Wish, record: &Record, gone: bool, kept: bool) {
         let Some(Spawned::Keeper { pid, .. }) = self.spawned.get(dir) else { return };
-        if *pid == Some(record.keeper) {
+        // Gone, but kept: another was faster.
+        if *pid == Some(record.keeper) || (gone && kept) {
             self.spawned.remove(dir);
         } else if gone {
             let why = format!("its keeper ended at once; {} may say why", dir.join(KEEPER_LOG).display());
