@@ -35,7 +35,7 @@ impl Texts {
         "<gold>{server} stopped unexpectedly.</gold> <gray>It starts again in {countdown}.</gray>";
     pub const STOPPING: &str =
         "<gold>{server} is saving its world.</gold> <gray>Join to start it again after that.</gray>";
-    pub const FAILED: &str = "<red>{server} could not start.</red> <gray>{reason}</gray>";
+    pub const FAILED: &str = "<red>Server failed to start.</red> <gray>{reason}</gray>";
     pub const UNREACHABLE: &str =
         "<red>{server} is not answering right now.</red> <gray>Please try again in a moment.</gray>";
     pub const WAIT: &str = "<yellow>{server} is starting.</yellow> <gray>It is usually ready in {eta}. Please join again then!</gray>";
