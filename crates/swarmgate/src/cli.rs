@@ -9,7 +9,7 @@ mod services;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use output::Output;
 
@@ -54,6 +54,11 @@ struct Common {
     /// Answer in JSON
     #[arg(long)]
     json: bool,
+}
+
+/// What the command line understands.
+pub fn command() -> clap::Command {
+    Cli::command()
 }
 
 pub fn main() -> ExitCode {

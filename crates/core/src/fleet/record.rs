@@ -465,14 +465,28 @@ impl Record {
             return None;
         }
         self.shown_since = now;
-        let cause = std::mem::take(&mut self.cause);
-        let why = self.shown.reason().unwrap_or(cause);
         Some(Event::Changed {
             service: self.id.clone(),
             from: before.word(),
             to: self.shown.word(),
-            why: if cause.is_empty() || cause == why { why.to_owned() } else { format!("{cause}: {why}") },
+            why: self.why(),
         })
+    }
+
+    /// Why it is in the state it has just come to.
+    fn why(&mut self) -> String {
+        let cause = std::mem::take(&mut self.cause);
+        let reason = match &self.shown {
+            State::Running(_) if self.scalable => "the game answers",
+            State::Running(_) => "it has an address",
+            State::Asleep => "it is not running",
+            State::Stopping => "it was told to stop",
+            state @ (State::Starting { .. }
+            | State::Restarting { .. }
+            | State::Failed { .. }
+            | State::Unknown { .. }) => state.reason().unwrap_or_default(),
+        };
+        if cause.is_empty() { reason.to_owned() } else { format!("{cause}: {reason}") }
     }
 
     pub fn target(&self) -> Option<Target> {

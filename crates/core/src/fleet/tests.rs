@@ -534,7 +534,10 @@ fn changes_are_told_once_with_their_reason() {
             _ => None,
         })
         .collect();
-    assert_eq!(told, ["unknown > asleep: ", "asleep > starting: a player joined: told to start"]);
+    assert_eq!(
+        told,
+        ["unknown > asleep: it is not running", "asleep > starting: a player joined: told to start"]
+    );
 }
 
 #[test]
