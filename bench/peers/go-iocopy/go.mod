@@ -1,0 +1,3 @@
+module go-iocopy
+
+go 1.19
