@@ -148,6 +148,8 @@ fn spawn(program: &Path, dir: &Path, purpose: &str) -> io::Result<Child> {
     let log = OpenOptions::new().append(true).create(true).mode(0o600).open(dir.join(KEEPER_LOG))?;
     let environment = ENVIRONMENT.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
     Command::new(program)
+        // What `ps` shows: the program may be a link in /proc.
+        .arg0("swarmgate")
         .args(["keeper", purpose])
         .arg(dir)
         .env_clear()
