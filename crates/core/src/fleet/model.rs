@@ -24,14 +24,14 @@ const TIMEOUTS: [u64; 2] = [8, 20];
 
 #[allow(clippy::disallowed_methods, reason = "the switch to a long run is for people, not for the fleet")]
 fn cases() -> u32 {
-    if std::env::var("SWARMGATE_LONG").is_ok() { 10_000 } else { 256 }
+    if std::env::var("SWARMGATE_LONG").is_ok() { 10_000 } else { 512 }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_fleet_does_what_the_naive_model_allows(history in prop::collection::vec(op(), 1..60)) {
+    fn the_fleet_does_what_the_naive_model_allows(history in history()) {
         World::new().run(&history)?;
     }
 }
@@ -47,7 +47,7 @@ enum Who {
     Browser,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 enum Op {
     Pass {
         ms: u64,
@@ -102,50 +102,63 @@ enum Op {
     WakingAtOnce(usize),
 }
 
+/// Some settings, and then what happens.
+fn history() -> impl Strategy<Value = Vec<Op>> {
+    let settings = prop::collection::vec(setting(), 0..4);
+    (settings, prop::collection::vec(op(), 1..60)).prop_map(|(settings, ops)| [settings, ops].concat())
+}
+
 fn op() -> impl Strategy<Value = Op> {
-    let site = || 0..SITES;
     let often = prop_oneof![
-        6 => (1..120u64).prop_map(|n| Op::Pass { ms: n * 250 }),
+        6 => prop_oneof![1..12u64, 1..120u64].prop_map(|n| Op::Pass { ms: n * 250 }),
         4 => (site(), one_of(&[Who::Friend, Who::Friend, Who::Stranger, Who::Scanner, Who::Browser]))
             .prop_map(|(site, who)| Op::Join(site, who)),
         3 => (0..8usize).prop_map(Op::Leave),
     ];
     let people = prop_oneof![
-        (site(), 0..3u32).prop_map(|(site, n)| Op::Outsiders(site, n)),
-        site().prop_map(Op::WakeByHand),
-        (site(), any::<bool>()).prop_map(|(site, force)| Op::SleepByHand { site, force }),
-        site().prop_map(Op::StartOutside),
-        site().prop_map(Op::StopOutside),
+        1 => (site(), 0..3u32).prop_map(|(site, n)| Op::Outsiders(site, n)),
+        1 => site().prop_map(Op::WakeByHand),
+        1 => (site(), any::<bool>()).prop_map(|(site, force)| Op::SleepByHand { site, force }),
+        3 => site().prop_map(Op::StartOutside),
+        1 => site().prop_map(Op::StopOutside),
     ];
     let game = one_of(&[Game::Honest, Game::Honest, Game::Hides, Game::Mute, Game::Silent]);
     let scales = one_of(&[Scales::Work, Scales::Work, Scales::Refuse, Scales::LoseTheReply]);
     let trouble = prop_oneof![
-        site().prop_map(Op::Crash),
-        site().prop_map(Op::Exit),
-        (site(), 0..4u32).prop_map(|(site, n)| Op::DoomedStarts(site, n)),
-        (site(), 0..60u64).prop_map(|(site, n)| Op::Boots { site, ms: n * 250 }),
-        (site(), 0..60u64).prop_map(|(site, n)| Op::Stops { site, ms: n * 250 }),
-        (site(), game).prop_map(|(site, game)| Op::Game(site, game)),
-        (site(), scales).prop_map(|(site, scales)| Op::Scales(site, scales)),
-        prop_oneof![(0..8u64), (80..200u64)].prop_map(|n| Op::ScalesTake { ms: n * 250 }),
-        (0..16u64).prop_map(|n| Op::ProbesTake { ms: n * 250 }),
-        Just(Op::Lose),
-        Just(Op::Find),
-        (site(), any::<bool>()).prop_map(|(site, on)| Op::Obscure(site, on)),
-        (site(), any::<bool>()).prop_map(|(site, all)| Op::Remove { site, with_its_process: all }),
-        site().prop_map(Op::Create),
+        2 => site().prop_map(Op::Crash),
+        1 => site().prop_map(Op::Exit),
+        1 => (site(), 0..4u32).prop_map(|(site, n)| Op::DoomedStarts(site, n)),
+        1 => (site(), 0..60u64).prop_map(|(site, n)| Op::Boots { site, ms: n * 250 }),
+        1 => (site(), 0..60u64).prop_map(|(site, n)| Op::Stops { site, ms: n * 250 }),
+        3 => (site(), game).prop_map(|(site, game)| Op::Game(site, game)),
+        1 => (site(), scales).prop_map(|(site, scales)| Op::Scales(site, scales)),
+        2 => prop_oneof![0..8u64, 80..200u64].prop_map(|n| Op::ScalesTake { ms: n * 250 }),
+        2 => (0..24u64).prop_map(|n| Op::ProbesTake { ms: n * 250 }),
+        1 => Just(Op::Lose),
+        1 => Just(Op::Find),
+        1 => (site(), any::<bool>()).prop_map(|(site, on)| Op::Obscure(site, on)),
+        1 => (site(), any::<bool>()).prop_map(|(site, all)| Op::Remove { site, with_its_process: all }),
+        1 => site().prop_map(Op::Create),
     ];
-    let settings = prop_oneof![
-        (site(), 0..6u64).prop_map(|(site, n)| Op::Idle(site, n * 4)),
-        (site(), one_of(&TIMEOUTS)).prop_map(|(site, s)| Op::StartTimeout(site, s)),
-        (site(), 0..10u64).prop_map(|(site, s)| Op::Cooldown(site, s)),
-        (site(), any::<bool>()).prop_map(|(site, on)| Op::WakeOn(site, on)),
-        (site(), any::<bool>()).prop_map(|(site, on)| Op::SleepOn(site, on)),
-        (site(), any::<bool>()).prop_map(|(site, on)| Op::FriendsOnly(site, on)),
-        (site(), one_of(&[Players::Game, Players::Connections])).prop_map(|(site, by)| Op::Counts(site, by)),
-        (1..3usize).prop_map(Op::WakingAtOnce),
-    ];
-    prop_oneof![6 => often, 1 => people, 3 => trouble, 1 => settings]
+    prop_oneof![12 => often, 2 => people, 6 => trouble, 1 => setting()]
+}
+
+fn setting() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        1 => (site(), 0..6u64).prop_map(|(site, n)| Op::Idle(site, n * 4)),
+        1 => (site(), one_of(&TIMEOUTS)).prop_map(|(site, s)| Op::StartTimeout(site, s)),
+        1 => (site(), 0..10u64).prop_map(|(site, s)| Op::Cooldown(site, s)),
+        1 => (site(), any::<bool>()).prop_map(|(site, on)| Op::WakeOn(site, on)),
+        2 => (site(), any::<bool>()).prop_map(|(site, on)| Op::SleepOn(site, on)),
+        1 => (site(), any::<bool>()).prop_map(|(site, on)| Op::FriendsOnly(site, on)),
+        2 => (site(), one_of(&[Players::Game, Players::Connections])).prop_map(|(site, by)| Op::Counts(site, by)),
+        1 => (1..3usize).prop_map(Op::WakingAtOnce),
+    ]
+}
+
+/// Most of it happens to one service, so that one thing meets another.
+fn site() -> impl Strategy<Value = usize> {
+    one_of(&[0, 1, 1, 1, 1, 2])
 }
 
 fn one_of<T: Clone + Debug + 'static>(choices: &'static [T]) -> impl Strategy<Value = T> {

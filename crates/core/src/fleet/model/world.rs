@@ -301,6 +301,7 @@ impl World {
         }
         self.eager.tick(now);
         self.absorb()?;
+        self.check_view()?;
         let next = self.lazy.next_deadline();
         check!(self, next.is_none_or(|at| at > now), "it asks to be ticked again at once, for ever");
         self.effects[1].extend(self.eager.take_effects());
@@ -443,8 +444,6 @@ impl World {
             }
         }
         self.effects[0].extend(effects);
-        self.eager.take_view(self.now);
-        self.check_view()?;
         (0..SITES).try_for_each(|site| self.check_face(site))?;
         let starting = self.naive.iter().filter(|naive| naive.starting).count();
         let woken = self.effects[0].iter().any(|effect| matches!(effect, Effect::Scale { up: true, .. }));
@@ -493,6 +492,7 @@ impl World {
         if let Some(view) = self.lazy.take_view(self.now) {
             self.view = view;
         }
+        self.eager.take_view(self.now);
         let reports = self.lazy.reports(self.now);
         let published: Vec<_> =
             self.view.values().map(|f| (&f.service, &f.state, &f.spec, &f.learned)).collect();
