@@ -7,11 +7,13 @@
 //! - [`backend`]: a Minecraft server inside the test, which records what reaches it.
 //! - [`process`]: child processes, among them `testserver`, the same server as a program of its own.
 //! - [`peers`]: third-party clients, servers, pingers and proxies, where they are installed.
+//! - [`lab`]: Docker Swarms of one or several nodes, with engines of their own.
 //! - [`wait`]: waiting for a state with a limit, in place of sleeps.
 
 pub mod backend;
 pub mod client;
 mod configuration;
+pub mod lab;
 pub mod legacy;
 pub mod login;
 pub mod peers;

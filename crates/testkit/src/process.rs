@@ -143,20 +143,25 @@ async fn collect(output: impl AsyncRead + Unpin, lines: watch::Sender<Vec<String
 pub fn testserver() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| {
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let output = std::process::Command::new(cargo)
-            .args(["build", "--quiet", "--bin", "testserver", "--message-format=json"])
-            .args(["--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")])
-            .stderr(Stdio::inherit())
-            .output()
-            .expect("cargo can be run");
-        assert!(output.status.success(), "testserver cannot be built");
-        String::from_utf8_lossy(&output.stdout)
-            .lines()
-            .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
-            .find_map(|message| message["executable"].as_str().map(PathBuf::from))
-            .expect("cargo names the program it has built")
+        built(|cargo| _ = cargo.args(["--package", "swarmgate-testkit", "--bin", "testserver"]))
     })
+}
+
+/// The program that `cargo build` makes, with what `what` adds to the command.
+pub(crate) fn built(what: impl FnOnce(&mut std::process::Command)) -> PathBuf {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = std::process::Command::new(cargo);
+    command
+        .args(["build", "--quiet", "--message-format=json"])
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+    what(&mut command);
+    let output = command.stderr(Stdio::inherit()).output().expect("cargo can be run");
+    assert!(output.status.success(), "{command:?} failed");
+    String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+        .find_map(|message| message["executable"].as_str().map(PathBuf::from))
+        .expect("cargo names the program it has built")
 }
 
 #[cfg(test)]
