@@ -1,9 +1,9 @@
 'use strict'
 // Joins with a mineflayer bot, one VERSION after the other, up to its spawn in the world.
 //
-//   node bot.js --connect ADDRESS:PORT [--host NAME] [--name PLAYER] VERSION...
+//   node bot.js --connect ADDRESS:PORT --host NAME [--name PLAYER] VERSION...
 //
-// Prints one line for each version: spawned, kicked or error.
+// In --host {version} is replaced. Prints one line for each version: spawned, kicked or error.
 
 const { args, say, hostAndPort, exitWithStdin, text } = require('./common')
 const mineflayer = require('mineflayer')
@@ -19,7 +19,7 @@ async function all () {
 function spawn (version) {
   const bot = mineflayer.createBot({
     ...hostAndPort(options.connect),
-    fakeHost: options.host,
+    fakeHost: options.host.replaceAll('{version}', version),
     username: options.name ?? 'Bot',
     version,
     auth: 'offline',

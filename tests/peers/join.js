@@ -3,9 +3,9 @@
 //
 //   node join.js --connect ADDRESS:PORT [--host NAME] [--name PLAYER] [--from ADDRESS] [--intent 3] [--limit SECONDS] [--stay] VERSION...
 //
-// --host goes into the handshake as it is (a literal \0 stands for NUL). Prints one line for each version: joined
-// (with the protocol number, and whether 16 KiB through `sg:echo` came back unchanged), kicked or error.
-// With --stay each player stays in until standard input ends.
+// --host goes into the handshake as it is, but for {version} and a literal \0, which stands for NUL. Prints one line
+// for each version: joined (with the protocol number, and whether 16 KiB through `sg:echo` came back unchanged),
+// kicked or error. With --stay each player stays in until standard input ends.
 
 const crypto = require('crypto')
 const net = require('net')
@@ -29,7 +29,7 @@ function join (version) {
     username: options.name ?? 'Steve',
     version,
     port: target.port,
-    fakeHost: (options.host ?? target.host).replaceAll('\\0', '\0'),
+    fakeHost: (options.host ?? target.host).replaceAll('{version}', version).replaceAll('\\0', '\0'),
     auth: 'offline',
     hideErrors: true,
     connect: client => client.setSocket(net.connect({ ...target, localAddress: options.from }))

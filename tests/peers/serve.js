@@ -3,7 +3,7 @@
 //
 //   node serve.js [--motd TEXT] [--online] [--transfers] [--until-eof] VERSION:PORT...
 //
-// Prints listening, handshake, joined and left. A player gets what mineflayer needs to spawn, and every
+// Prints listening, asked (a status), handshake (a login), joined and left. A player gets what mineflayer needs to spawn, and every
 // custom payload on the channel `sg:echo` back. Ends on SIGTERM, on the console line `stop`, and with
 // --until-eof when standard input ends. From 1.8 on, packets of 256 bytes and more are compressed.
 
@@ -43,7 +43,7 @@ function serve (version, port) {
   server.on('connection', client => {
     client.once('set_protocol', packet => {
       const { protocolVersion: protocol, serverHost: host, serverPort, nextState: intent } = packet
-      say({ event: 'handshake', version, protocol, host, port: serverPort, intent, from: client.socket.remoteAddress })
+      say({ event: intent === 1 ? 'asked' : 'handshake', version, protocol, host, port: serverPort, intent, from: client.socket.remoteAddress })
       if (intent === 3 && options.transfers) client.state = mc.states.LOGIN
     })
   })
