@@ -62,7 +62,7 @@ pub fn nginx(directory: &Path, streams: &str) -> Option<Command> {
     Some(command)
 }
 
-/// A command of the system that takes its arguments from the test: `tshark`, `text2pcap`, `promtool`.
+/// A command of the system that takes its arguments from the test: `tshark`, `text2pcap`, `prometheus`.
 pub fn installed(program: &str) -> Option<Command> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     // Debian keeps daemons in sbin, which is not in everybody's PATH.

@@ -167,6 +167,10 @@ async fn more(stream: &TcpStream, raw: &mut Vec<u8>, deadline: Instant) -> Resul
                 return Ok(());
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            // How a proxy's health check ends, after a header that says LOCAL.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset && raw.is_empty() => {
+                return Err(NoOpening::Nothing);
+            }
             Err(error) => return Err(error.into()),
         }
     }

@@ -1,0 +1,50 @@
+//! A Prometheus server reads what the gate says of itself.
+
+use std::net::SocketAddr;
+
+use serde_json::Value;
+use swarmgate_testkit::peers;
+use swarmgate_testkit::process::Process;
+use swarmgate_testkit::wait::{free_port, until};
+
+use crate::common::{Gate, LIMIT, get};
+
+#[tokio::test]
+async fn prometheus_understands_every_line() {
+    let Some(mut prometheus) = peers::installed("prometheus") else { return };
+    let gate = Gate::start("[server.survival]\nhosts = [\"mc.test\"]\naddress = \"127.0.0.1:1\"\n").await;
+
+    let files = tempfile::tempdir().unwrap();
+    let (config, data) = (files.path().join("prometheus.yml"), files.path().join("data"));
+    let target = gate.http;
+    std::fs::write(
+        &config,
+        format!(
+            "global: {{scrape_interval: 1s}}\n\
+             scrape_configs: [{{job_name: gate, static_configs: [{{targets: ['{target}']}}]}}]\n"
+        ),
+    )
+    .unwrap();
+    let api = SocketAddr::from(([127, 0, 0, 1], free_port()));
+    prometheus.arg(format!("--config.file={}", config.display()));
+    prometheus.arg(format!("--storage.tsdb.path={}", data.display()));
+    let _prometheus = Process::start(prometheus.arg(format!("--web.listen-address={api}")));
+
+    // One line that it does not understand, and it takes nothing of the page.
+    let scraped = until("a scrape", LIMIT, async || {
+        let targets = query(api, "/api/v1/targets").await?;
+        let target = &targets["data"]["activeTargets"][0];
+        (target["health"] != "unknown" && target.is_object()).then(|| target.clone())
+    });
+    assert_eq!(scraped.await["lastError"], "");
+    let state = until("the state", LIMIT, async || {
+        let found = query(api, "/api/v1/query?query=swarmgate_service_state").await?;
+        found["data"]["result"].as_array().filter(|found| !found.is_empty()).cloned()
+    });
+    assert!(state.await.iter().any(|series| series["metric"]["job"] == "gate"));
+}
+
+async fn query(api: SocketAddr, path: &str) -> Option<Value> {
+    let (_, body) = get(api, path).await?;
+    serde_json::from_str(&body).ok()
+}
