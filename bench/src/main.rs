@@ -143,7 +143,10 @@ fn run(args: &Args) -> Result<bool> {
         }
         let mut results = BTreeMap::new();
         for peer in order {
-            let metrics = measure(peer, args, &place).with_context(|| format!("{peer}, round {round}"))?;
+            let metrics = measure(peer, args, &place).with_context(|| {
+                let said = std::fs::read_to_string(place.log()).unwrap_or_default();
+                format!("{said}{peer}, round {}", round + 1)
+            })?;
             if !args.json {
                 eprintln!("round {} {peer}: {}", round + 1, report::line(&metrics));
             }

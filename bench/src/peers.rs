@@ -119,6 +119,11 @@ impl Place {
         local(25566)
     }
 
+    /// What the proxy under measurement says.
+    pub fn log(&self) -> PathBuf {
+        self.directory.path().join("stderr")
+    }
+
     fn file(&self, name: &str, text: &str) -> Result<PathBuf> {
         let path = self.directory.path().join(name);
         fs::write(&path, text)?;
@@ -181,6 +186,7 @@ impl Peer {
             .arg(args.pin.to_string())
             .args(words.iter().map(|word| -> &OsStr { word.as_ref() }));
         command.current_dir(place.directory.path()).stdout(Stdio::null());
+        command.stderr(fs::File::create(place.log())?);
         if let Some(uid) = self.user(args) {
             command.uid(uid).gid(uid);
         }
