@@ -79,6 +79,23 @@ impl Ping {
         (settled || !more_may_come).then_some(ping)
     }
 
+    /// What a client of 1.6.4 sends, or an older one: they leave out the host.
+    pub fn request(form: Form, host: &str, port: u16) -> Vec<u8> {
+        const PROTOCOL: u8 = 78;
+        let mut sent = match form {
+            Form::Beta => return vec![PING],
+            Form::Release => return vec![PING, 0x01],
+            Form::WithHost => vec![PING, 0x01, 0xfa],
+        };
+        let mut rest = vec![PROTOCOL];
+        write_utf16_text(host, 255, &mut rest);
+        rest.extend(i32::from(port).to_be_bytes());
+        write_utf16_text(CHANNEL, u16::MAX, &mut sent);
+        sent.extend(u16::try_from(rest.len()).unwrap_or(u16::MAX).to_be_bytes());
+        sent.extend(rest);
+        sent
+    }
+
     fn read_host(&mut self, mut fields: Reader<'_>) -> Result<(), Malformed> {
         let wide = read_channel(&mut fields)?;
         let rest = usize::from(fields.u16()?);
@@ -269,6 +286,13 @@ mod tests {
             assert_eq!(Ping::parse(bytes, false).is_none(), needs_to_settle, "{bytes:02x?}");
             assert_eq!(Ping::parse(bytes, true), Some(expected), "{bytes:02x?}");
         }
+    }
+
+    #[test]
+    fn requests() {
+        assert_eq!(Ping::request(Form::Beta, "mc.example.com", 25565), b"\xfe");
+        assert_eq!(Ping::request(Form::Release, "mc.example.com", 25565), b"\xfe\x01");
+        assert_eq!(Ping::request(Form::WithHost, "mc.example.com", 25565), with_host());
     }
 
     #[test]

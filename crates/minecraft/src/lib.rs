@@ -4,6 +4,7 @@
 //! by the size somebody claims, only by the bytes that are there. No input panics.
 
 pub mod address;
+pub mod client;
 pub mod field;
 pub mod frame;
 pub mod handshake;
@@ -13,6 +14,7 @@ pub mod login;
 mod malformed;
 pub mod nbt;
 pub mod proxy_header;
+pub mod srv;
 pub mod status;
 pub mod text;
 pub mod varint;

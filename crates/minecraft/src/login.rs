@@ -92,12 +92,16 @@ pub fn parse_disconnect(body: &[u8]) -> Result<Value, Malformed> {
         0 => {}
         other => return Err(Malformed::BadPacketId(other)),
     }
-    let reason = fields.text(LONGEST_REASON)?;
-    Ok(serde_json::from_str(reason).unwrap_or_else(|_| Value::String(reason.to_owned())))
+    fields.text(LONGEST_REASON).map(reason)
+}
+
+/// A reason as JSON, or as plain text where a server sent no JSON.
+pub(crate) fn reason(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
 }
 
 /// The game's own bound on a component.
-const LONGEST_REASON: usize = 262_144;
+pub(crate) const LONGEST_REASON: usize = 262_144;
 
 /// What follows the name.
 #[derive(Clone, Copy)]

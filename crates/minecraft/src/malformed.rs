@@ -27,6 +27,10 @@ pub enum Malformed {
     BadIntent(i32),
     #[error("the player has no name")]
     EmptyName,
+    #[error("a compressed packet does not unfold to what it announces")]
+    BadCompression,
+    #[error("a text in NBT cannot be read")]
+    BadNbt,
     #[error("this is TLS, not the game")]
     Tls,
     #[error("this is HTTP, not the game")]
@@ -55,6 +59,8 @@ impl Malformed {
             Self::BadPacketId(_) => "bad_packet_id",
             Self::BadIntent(_) => "bad_intent",
             Self::EmptyName => "empty_name",
+            Self::BadCompression => "bad_compression",
+            Self::BadNbt => "bad_nbt",
             Self::Tls => "tls",
             Self::Http => "http",
             Self::Ssh => "ssh",

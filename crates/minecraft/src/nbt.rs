@@ -1,7 +1,11 @@
 //! NBT as the network carries it since 1.20.2: a root without a name (minecraft.wiki, NBT format). Written from
-//! JSON, because text components are the only thing that needs it here.
+//! JSON and read as JSON, because text components are the only thing that needs it here.
+
+mod read;
 
 use serde_json::Value;
+
+pub use read::read;
 
 /// A JSON value as nameless NBT: tag and payload. Nulls in objects are left out.
 pub fn network(value: &Value) -> Vec<u8> {

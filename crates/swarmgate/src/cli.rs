@@ -1,10 +1,16 @@
 //! The commands.
 
 mod control;
+mod demo;
 mod explain;
+mod join;
+mod nameserver;
 mod output;
+mod ping;
+mod reach;
 mod run;
 mod services;
+mod terminal;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -26,10 +32,16 @@ struct Cli {
 enum Command {
     /// Run the gate
     Run(run::Run),
+    /// Try it: a sleeping server on this machine, with nothing to install or to configure
+    Demo(demo::Demo),
     /// Check a configuration file: everything that is wrong with it, at once
     Check(run::Check),
     /// Say what would happen to a hostname now, and why
     Explain(explain::Explain),
+    /// Ask a server what the server list shows of it
+    Ping(ping::Ping),
+    /// Join a server as a player would, and say what happens
+    Join(join::Join),
     /// List the services of the running gate
     Services(services::List),
     /// Start a sleeping service
@@ -40,6 +52,9 @@ enum Command {
     Output(services::Written),
     /// Type a line into the console of a server of this machine
     Console(services::Console),
+    /// The server behind `demo`
+    #[command(hide = true)]
+    DemoServer(demo::server::Server),
 }
 
 /// How commands find the running gate and how they answer.
@@ -70,13 +85,17 @@ pub fn main() -> ExitCode {
     let done = runtime.block_on(async {
         match cli.command {
             Command::Run(command) => command.run().await,
+            Command::Demo(command) => command.run().await,
             Command::Check(command) => command.run(),
             Command::Explain(command) => command.run().await,
+            Command::Ping(command) => command.run().await,
+            Command::Join(command) => command.run().await,
             Command::Services(command) => command.run().await,
             Command::Wake(command) => command.run().await,
             Command::Sleep(command) => command.run().await,
             Command::Output(command) => command.run().await,
             Command::Console(command) => command.run().await,
+            Command::DemoServer(command) => command.run().await,
         }
     });
     // A blocked look-up of a name must not keep the process.
