@@ -1,5 +1,6 @@
 //! The configuration: TOML text in, a checked [`Config`] out, or everything that is wrong with it at once.
 
+mod docker;
 pub mod keys;
 mod limits;
 mod overrides;
@@ -15,10 +16,12 @@ pub mod value;
 
 use std::net::{Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ipnet::IpNet;
 
+pub use self::docker::{Docker, EngineHost, Use};
 pub use self::limits::Limits;
 pub use self::overrides::Override;
 pub use self::problem::{Fault, Position, Problem};
@@ -46,6 +49,9 @@ pub struct Config {
     pub clients: Clients,
     pub limits: Limits,
     pub log: Log,
+    pub docker: Docker,
+    /// What every service asks for where neither its table nor its labels say otherwise.
+    pub defaults: Arc<Spec>,
     /// In the file's order.
     pub servers: Vec<Server>,
 }
@@ -161,6 +167,8 @@ pub(crate) fn overlay(base: &Spec, settings: &[Override]) -> (Spec, Vec<Problem>
 fn read(mut root: Section<'_, '_>) -> Config {
     let listeners = listeners(&mut root);
     let listening: Vec<SocketAddr> = listeners.iter().map(|listener| listener.address).collect();
+    let docker = Docker::read(root.section("docker"));
+    let (defaults, servers) = server::read(&mut root, &listening);
     let config = Config {
         listeners,
         data_dir: root.path("data_dir"),
@@ -176,9 +184,11 @@ fn read(mut root: Section<'_, '_>) -> Config {
         clients: spec::clients(&mut root, &Clients::default()),
         limits: Limits::read(root.section("limits")),
         log: log(root.section("log")),
-        servers: server::read(&mut root, &listening),
+        docker,
+        defaults: Arc::new(defaults),
+        servers,
     };
-    if config.servers.is_empty() {
+    if config.servers.is_empty() && config.docker.swarm == Use::Off {
         let fix = "add a [server.NAME] for each of your servers";
         root.warning("", Fault::new("there is no server, so every hostname is unknown", fix));
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use swarmgate_core::config::{Checked, Config, Kind, OnExit};
+use swarmgate_core::config::{Checked, Config, EngineHost, Kind, OnExit, Use};
 use swarmgate_core::state::process::ProcessServices;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -14,6 +14,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::api::{self, Api};
 use crate::clock::Clock;
+use crate::engine::{Engine, own};
 use crate::fleet::Fleet;
 use crate::gateway::door::Door;
 use crate::gateway::quiet::Quiet;
@@ -21,6 +22,7 @@ use crate::gateway::{self, Gateway, listener};
 use crate::metrics::Metrics;
 use crate::provider::file::FileSource;
 use crate::provider::process::{Consoles, ProcessSource, this_program};
+use crate::provider::swarm::SwarmSource;
 use crate::provider::watch as sources;
 use crate::settings::{self, Origin};
 use crate::store::Store;
@@ -74,6 +76,7 @@ pub async fn run(origin: Origin, checked: Checked, stop: Stop) -> anyhow::Result
     tasks.spawn(sources::run(FileSource::new(configs.clone()), fleet.clone(), background.clone()));
     let servers = ProcessSource::new(&data_dir, this_program(), process_servers(configs.clone(), &tasks));
     let servers = tokio::spawn(sources::run(servers, fleet.clone(), background.clone()));
+    tasks.spawn(follow_swarm(configs.clone(), fleet.clone(), background.clone()));
     tasks.spawn(follow(configs.clone(), fleet.clone(), Arc::clone(&door), metrics.clone()));
     tasks.spawn({
         let background = background.clone();
@@ -149,6 +152,38 @@ fn local_servers(config: &Config) -> ProcessServices {
         Kind::File { .. } => None,
     });
     ProcessServices { servers: servers.collect() }
+}
+
+/// Runs the source of Swarm services, as soon as there is an engine if nobody named one. That there is none,
+/// or that it cannot be used, is no reason for the gate not to serve the rest.
+async fn follow_swarm(configs: watch::Receiver<Arc<Config>>, fleet: Fleet, stop: CancellationToken) {
+    const LOOK_EVERY: Duration = Duration::from_secs(5);
+    let docker = configs.borrow().docker.clone();
+    let variable = std::env::var("DOCKER_HOST").ok().filter(|host| !host.is_empty());
+    let named = docker.host.map(Ok).or_else(|| variable.as_deref().map(EngineHost::parse)).transpose();
+    let named = match (docker.swarm, named) {
+        (Use::Off, _) => return,
+        (Use::Auto | Use::On, Ok(named)) => named,
+        (Use::Auto | Use::On, Err(fault)) => {
+            return tracing::error!(
+                "DOCKER_HOST: {}; {}; no service of a Swarm is known",
+                fault.what,
+                fault.fix
+            );
+        }
+    };
+    let optional = docker.swarm == Use::Auto && named.is_none();
+    let host = named.unwrap_or_default();
+    if let (true, EngineHost::Unix(socket)) = (optional, &host) {
+        while !socket.exists() {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(LOOK_EVERY) => {}
+            }
+        }
+    }
+    tracing::info!(engine = %host, "looking for services of a Docker Swarm");
+    sources::run(SwarmSource::new(Engine::new(host), own::container(), configs), fleet, stop).await;
 }
 
 /// Hands every new configuration to those who decide by it, and every event to the metrics.

@@ -5,6 +5,7 @@ pub mod app;
 pub mod cli;
 pub mod clock;
 mod dial;
+pub mod engine;
 pub mod fleet;
 pub mod gateway;
 pub mod keeper;

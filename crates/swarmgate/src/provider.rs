@@ -2,6 +2,7 @@
 
 pub mod file;
 pub mod process;
+pub mod swarm;
 pub mod watch;
 
 use std::future::Future;
@@ -9,6 +10,8 @@ use std::io;
 
 use swarmgate_core::moment::Moment;
 use swarmgate_core::service::{Snapshot, SourceId};
+
+use crate::engine::error::EngineError;
 
 /// An orchestrator: it knows services and can start and stop them.
 pub trait Source: Send + 'static {
@@ -37,6 +40,11 @@ pub enum SourceError {
     NoSuchService(String),
     #[error("{0} cannot be started or stopped by this source")]
     NotScalable(String),
+    /// Why it is not done, in a sentence.
+    #[error("{0}")]
+    Unwilling(String),
+    #[error(transparent)]
+    Engine(#[from] EngineError),
     #[error("{what}")]
     Io {
         what: String,
@@ -51,6 +59,8 @@ impl SourceError {
         match self {
             Self::NoSuchService(_) => "no_such_service",
             Self::NotScalable(_) => "not_scalable",
+            Self::Unwilling(_) => "unwilling",
+            Self::Engine(error) => error.kind(),
             Self::Io { .. } => "io",
         }
     }

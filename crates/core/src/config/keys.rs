@@ -118,6 +118,13 @@ pub const KEYS: &[Key] = &[
     key("log.format", r#"`"human"` or `"json"`"#, r#""human""#,
         "For people, or one JSON object per line."),
 
+    key("docker.swarm", r#"`"auto"`, `"on"` or `"off"`"#, r#""auto""#,
+        "Whether labelled services of a Docker Swarm are routed, woken and put to sleep. `auto`: if the engine's socket is there, or `host` is set. The labels are in [`labels.md`](labels.md), what the engine must allow in [`permissions.md`](permissions.md)."),
+    unset("docker.host", "text", r#""tcp://socket-proxy:2375""#,
+        "Where the engine of a Swarm manager listens: `unix:///path` or `tcp://host:port`. Without it: what the variable `DOCKER_HOST` says, or `unix:///var/run/docker.sock`. There is no TLS."),
+    unset("docker.network", "text", r#""minecraft""#,
+        "The network on which tasks are dialled whose service has no label `swarmgate.network`: an id, or a name with or without the stack's prefix. Without it: every network that the gate is on too."),
+
     key("server.NAME.hosts", "list of hostnames", "[]",
         "The hostnames that lead to this server, as players type them. `*.example.com` is every name below `example.com`; an exact name goes first."),
     key("server.NAME.default", "true or false", "false",

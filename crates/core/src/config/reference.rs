@@ -54,7 +54,7 @@ variables, variables before the file, the file before the defaults below.
 "#;
 
 /// Table, heading, what it is.
-const TABLES: [(&str, &str, &str); 6] = [
+const TABLES: [(&str, &str, &str); 7] = [
     ("", "At the top of the file", "Above every table."),
     (
         "listener",
@@ -64,6 +64,11 @@ const TABLES: [(&str, &str, &str); 6] = [
     ("clients", "`[clients]`", "Where PROXY headers are read, this is about the address they name."),
     ("limits", "`[limits]`", "What strangers may cost."),
     ("log", "`[log]`", "The log goes to standard error."),
+    (
+        "docker",
+        "`[docker]`",
+        "Where labelled services come from. `swarm` and `host` change with a restart only.",
+    ),
     (
         SERVER,
         "`[server.NAME]` and `[defaults]`",

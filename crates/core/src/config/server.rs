@@ -33,7 +33,7 @@ pub enum Kind {
 }
 
 /// Reads `[defaults]`, then every server over it.
-pub(super) fn read(root: &mut Section<'_, '_>, listening: &[SocketAddr]) -> Vec<Server> {
+pub(super) fn read(root: &mut Section<'_, '_>, listening: &[SocketAddr]) -> (Spec, Vec<Server>) {
     let mut defaults = root.section_as("defaults", keys::SERVER);
     let base = spec::read(&mut defaults, &Spec::default());
     let manners = Manners::read(&mut defaults, &Manners::default());
@@ -52,7 +52,8 @@ pub(super) fn read(root: &mut Section<'_, '_>, listening: &[SocketAddr]) -> Vec<
         section.finish();
         server
     });
-    servers.collect()
+    let servers = servers.collect();
+    (base, servers)
 }
 
 fn server(

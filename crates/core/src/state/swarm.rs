@@ -7,11 +7,14 @@
 
 pub mod advice;
 pub mod api;
+pub mod expect;
+mod intent;
 pub mod network;
 mod picture;
 mod reason;
 pub mod saved;
 pub mod scale;
+pub mod survey;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -129,6 +132,10 @@ pub fn of(service: &Answer<Service>, tasks: &Answer<Vec<Task>>, nodes: &[Node], 
             return Believed::without_tasks(Belief::Unknown, reason::refused(*status, message));
         }
     };
+    of_both(service, tasks, nodes, now)
+}
+
+fn of_both(service: &Service, tasks: &[Task], nodes: &[Node], now: Timestamp) -> Believed {
     let picture = Picture::new(service, tasks, nodes, now);
     let (belief, why) = decide(&picture);
     let running = picture.running().filter(|_| belief == Belief::Running);

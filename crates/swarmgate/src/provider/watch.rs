@@ -9,14 +9,15 @@ use super::Source;
 use crate::fleet::{Fleet, Scale};
 
 /// Waits between failed listings, doubling up to the second.
-const RETRY: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(15));
+const RETRY: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
 
 /// Runs `source` until `stop`, and gives it back.
 pub async fn run<S: Source>(mut source: S, fleet: Fleet, stop: CancellationToken) -> S {
     let mut scales = fleet.scales_for(source.id());
     let mut retry = RETRY.0;
+    let mut complaint = String::new();
     loop {
-        let healthy = list(&mut source, &fleet).await;
+        let healthy = list(&mut source, &fleet, &mut complaint).await;
         retry = if healthy { RETRY.0 } else { (retry * 2).min(RETRY.1) };
         tokio::select! {
             () = stop.cancelled() => return source,
@@ -27,16 +28,24 @@ pub async fn run<S: Source>(mut source: S, fleet: Fleet, stop: CancellationToken
     }
 }
 
-async fn list<S: Source>(source: &mut S, fleet: &Fleet) -> bool {
+/// Tells the fleet; the log hears of a complaint once, and of its end.
+async fn list<S: Source>(source: &mut S, fleet: &Fleet, complaint: &mut String) -> bool {
     let id = source.id();
     match source.list(fleet.now()).await {
         Ok(snapshot) => {
+            if !std::mem::take(complaint).is_empty() {
+                tracing::info!(source = id, "the source answers again");
+            }
             fleet.with(|core, now| core.observe(id, snapshot, now));
             true
         }
         Err(error) => {
-            tracing::warn!(source = id, kind = error.kind(), %error, "the source does not answer; what was known stands");
-            fleet.with(|core, now| core.lost(id, &error.to_string(), now));
+            let text = error.to_string();
+            if *complaint != text {
+                tracing::warn!(source = id, kind = error.kind(), %error, "the source does not answer; what was known stands");
+            }
+            fleet.with(|core, now| core.lost(id, &text, now));
+            *complaint = text;
             false
         }
     }

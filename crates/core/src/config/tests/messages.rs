@@ -219,7 +219,7 @@ env = { A = 1 }",
 fn what_was_probably_meant_otherwise_is_a_warning() {
     let cases: &[(&str, &[&str])] = &[
         (
-            "",
+            "docker.swarm = 'off'",
             &[
                 "1:1 there is no server, so every hostname is unknown; add a [server.NAME] for each of your servers",
             ],
@@ -232,7 +232,9 @@ trusted = '10.0.0.0/8'
 address = ':2'
 proxy_protocol = 'required'
 trusted = '::/0'
-[server]",
+[server]
+[docker]
+swarm = 'off'",
             &[
                 "1:1 there is no server, so every hostname is unknown; add a [server.NAME] for each of your servers",
                 r#"3:11 listener.trusted: has no effect while proxy_protocol is off; add proxy_protocol = "optional" or "required""#,

@@ -51,10 +51,10 @@ fn none(instance: &Instance, spec: &ServiceSpec, choice: Choice<'_>) -> String {
     let exists = |asked| instance.attachments.iter().any(|a| goes_by(a, asked, spec));
     match (choice.asked, choice.shared) {
         (Some(asked), _) if !exists(asked) => {
-            format!("it is not on the network {asked:?} that its label asks for; it is on: {on}")
+            format!("it is not on the network {asked:?} that is asked for; it is on: {on}")
         }
         (Some(asked), Some(_)) => {
-            format!("the gate is not on the network {asked:?} that a label asks for: attach the gate to it")
+            format!("the gate is not on the network {asked:?} that is asked for: attach the gate to it")
         }
         (None, Some(_)) => {
             format!("the gate is on none of its networks ({on}): attach both to one overlay network")

@@ -1,0 +1,315 @@
+//! A whole Swarm at one moment: from the engine's answers to the services that are the gate's.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::api::{self, Node, Task};
+use super::network::{self, Choice};
+use super::{Belief, Believed, Clocks, advice};
+use crate::labels::{self, Labelled, Labels};
+use crate::service::{Endpoint, Service, ServiceId, SourceId, Spec, State};
+
+pub const ID: SourceId = "swarm";
+
+/// What the engine answered, as it came.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Survey {
+    services: Vec<Value>,
+    tasks: Vec<Value>,
+    nodes: Vec<Node>,
+}
+
+/// What the gate knows beside the Swarm itself.
+#[derive(Debug, Clone, Copy)]
+pub struct Surroundings<'a> {
+    /// What services ask for whose labels do not say.
+    pub defaults: &'a Spec,
+    /// On which network to dial those that have no label about it.
+    pub network: Option<&'a str>,
+    /// The ids of the networks that the gate is on; `None` if it cannot tell.
+    pub shared: Option<&'a [String]>,
+    pub clocks: Clocks,
+}
+
+/// One service with labels for the gate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Surveyed {
+    pub service: Service,
+    pub id: String,
+    pub version: u64,
+    /// The ids of all its tasks that are listed.
+    pub tasks: BTreeSet<String>,
+    /// `None`: the answer was not understood.
+    pub believed: Option<Believed>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the engine's answer about {0} is not a list")]
+pub struct NotAList(&'static str);
+
+impl Survey {
+    /// From the answers about all services, all tasks and all nodes; no nodes if they are not known.
+    pub fn new(services: Value, tasks: Value, nodes: Vec<Node>) -> Result<Self, NotAList> {
+        Ok(Self { services: list("services", services)?, tasks: list("tasks", tasks)?, nodes })
+    }
+
+    /// The services that have labels for the gate.
+    pub fn services(&self, around: Surroundings<'_>) -> Vec<Surveyed> {
+        let mut tasks: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
+        for task in &self.tasks {
+            tasks.entry(text(task, "/ServiceID")).or_default().push(task);
+        }
+        let ours = self.services.iter().filter_map(|service| {
+            let tasks = tasks.get(text(service, "/ID")).map(Vec::as_slice).unwrap_or_default();
+            self.service(service, tasks, around)
+        });
+        ours.collect()
+    }
+
+    /// The networks of the task whose container's id begins so, if it is a task of this Swarm.
+    pub fn networks_of(&self, container: &str) -> Option<Vec<String>> {
+        let is_it = |task: &&Value| text(task, "/Status/ContainerStatus/ContainerID").starts_with(container);
+        let task = Task::deserialize(self.tasks.iter().find(is_it)?).ok()?;
+        Some(task.networks_attachments.into_iter().map(|attachment| attachment.network.id).collect())
+    }
+
+    fn service(&self, raw: &Value, tasks: &[&Value], around: Surroundings<'_>) -> Option<Surveyed> {
+        let written = labels::parse(&labels(raw, "/Spec/Labels"), around.defaults);
+        let misplaced = labels::misplaced(&labels(raw, "/Spec/TaskTemplate/ContainerSpec/Labels"));
+        let is_labelled = written.is_some();
+        let mut labelled = match written {
+            Some(labelled) => labelled,
+            None if misplaced.is_empty() => return None,
+            None => unlabelled(around.defaults),
+        };
+        labelled.problems.extend(misplaced);
+        if labelled.spec.hosts.is_empty() && !labelled.spec.default {
+            // Nobody could wake it again.
+            labelled.spec.sleep = false;
+        }
+        let judged = self.judge(raw, tasks, &labelled, around);
+        let Judged { believed, state, problems } = judged.unwrap_or_else(Judged::not_understood);
+        labelled.problems.extend(problems);
+        // Of several replicas none may be stopped for want of players on another.
+        let one_at_most = |believed: &Believed| believed.replicas.is_some_and(|replicas| replicas < 2);
+        Some(Surveyed {
+            id: text(raw, "/ID").to_owned(),
+            version: raw.pointer("/Version/Index").and_then(Value::as_u64).unwrap_or_default(),
+            tasks: tasks.iter().map(|task| text(task, "/ID").to_owned()).collect(),
+            service: Service {
+                id: ServiceId::new(ID, text(raw, "/Spec/Name")),
+                spec: Arc::new(labelled.spec),
+                state: state?,
+                scalable: is_labelled && believed.as_ref().is_none_or(one_at_most),
+                problems: labelled.problems,
+            },
+            believed,
+        })
+    }
+
+    fn judge(
+        &self,
+        raw: &Value,
+        tasks: &[&Value],
+        labelled: &Labelled,
+        around: Surroundings<'_>,
+    ) -> Result<Judged, serde_json::Error> {
+        let service = api::Service::deserialize(raw)?;
+        let tasks = tasks.iter().map(|task| Task::deserialize(*task)).collect::<Result<Vec<_>, _>>()?;
+        let now = around.clocks.wall;
+        let believed = super::of_both(&service, &tasks, &self.nodes, now);
+        let mut problems = believed.problems.clone();
+        let endpoints = endpoints(&believed, &service, labelled, around).unwrap_or_else(|problem| {
+            problems.push(problem);
+            Vec::new()
+        });
+        problems.extend(advice::of(&service.spec, labelled.port));
+        let mut state = believed.state(endpoints, around.clocks);
+        if state == Some(State::Asleep) && believed.may_still_run(now).is_some() {
+            // A start must wait, so players wait as for any stop.
+            state = Some(State::Stopping);
+        }
+        Ok(Judged { believed: Some(believed), state, problems })
+    }
+}
+
+struct Judged {
+    believed: Option<Believed>,
+    state: Option<State>,
+    problems: Vec<String>,
+}
+
+impl Judged {
+    fn not_understood(why: serde_json::Error) -> Self {
+        let reason = format!("the engine's answer about it is not understood: {why}");
+        Self { believed: None, state: Some(State::Unknown { reason }), problems: Vec::new() }
+    }
+}
+
+impl Surveyed {
+    /// The task that runs.
+    pub fn run(&self) -> Option<&str> {
+        Some(&self.believed.as_ref()?.instance.as_ref()?.task)
+    }
+}
+
+fn endpoints(
+    believed: &Believed,
+    service: &api::Service,
+    labelled: &Labelled,
+    around: Surroundings<'_>,
+) -> Result<Vec<Endpoint>, String> {
+    let Some(instance) = believed.instance.as_ref().filter(|_| believed.belief == Belief::Running) else {
+        return Ok(Vec::new());
+    };
+    let choice = Choice { asked: labelled.network.as_deref().or(around.network), shared: around.shared };
+    network::endpoints(instance, &service.spec, choice, labelled.port)
+}
+
+/// Its labels stand where they do not count: it is shown with its problems, and left alone.
+fn unlabelled(defaults: &Spec) -> Labelled {
+    let spec = Spec { wake: false, ..defaults.clone() };
+    Labelled { spec, port: crate::config::value::MINECRAFT_PORT, network: None, problems: Vec::new() }
+}
+
+fn list(what: &'static str, value: Value) -> Result<Vec<Value>, NotAList> {
+    match value {
+        Value::Array(list) => Ok(list),
+        // Go writes an empty list as null.
+        Value::Null => Ok(Vec::new()),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => Err(NotAList(what)),
+    }
+}
+
+fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
+    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn labels(raw: &Value, pointer: &str) -> Labels {
+    let labels = raw.pointer(pointer).and_then(Value::as_object).into_iter().flatten();
+    labels.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::moment::Moment;
+    use serde_json::json;
+
+    const NOW: &str = "2026-01-01T12:00:00Z";
+
+    fn service(name: &str, replicas: u64, labels: Value) -> Value {
+        json!({"ID": format!("id-{name}"), "Version": {"Index": 7}, "UpdatedAt": "2026-01-01T11:00:00Z",
+            "Spec": {"Name": name, "Labels": labels, "Mode": {"Replicated": {"Replicas": replicas}},
+                "TaskTemplate": {"ContainerSpec": {"StopGracePeriod": 60_000_000_000_i64}}}})
+    }
+
+    fn task(service: &str, state: &str, desired: &str) -> Value {
+        json!({"ID": format!("t-{service}"), "ServiceID": format!("id-{service}"), "NodeID": "n1", "Slot": 1,
+            "CreatedAt": "2026-01-01T11:00:00Z", "UpdatedAt": "2026-01-01T11:59:00Z",
+            "Status": {"State": state, "ContainerStatus": {"ContainerID": format!("c-{service}")}},
+            "DesiredState": desired,
+            "NetworksAttachments": [{"Network": {"ID": "net", "Spec": {"Name": "mc"}}, "Addresses": ["10.0.1.5/24"]}]})
+    }
+
+    fn survey(services: Value, tasks: Value, shared: Option<&[String]>) -> Vec<Surveyed> {
+        let survey = Survey::new(services, tasks, Vec::new()).unwrap();
+        let clocks = Clocks { moment: Moment::START, wall: NOW.parse().unwrap() };
+        survey.services(Surroundings { defaults: &Spec::default(), network: None, shared, clocks })
+    }
+
+    fn one(service: Value, tasks: Value) -> Surveyed {
+        let mut found = survey(json!([service]), tasks, None);
+        assert_eq!(found.len(), 1);
+        found.remove(0)
+    }
+
+    fn host() -> Value {
+        json!({"swarmgate.host": "mc.example"})
+    }
+
+    #[test]
+    fn only_labelled_services_are_ours() {
+        let services =
+            json!([service("web", 1, json!({"traefik.enable": "true"})), service("mc", 0, host())]);
+        let found = survey(services, json!(null), None);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].service.id.to_string(), "swarm/mc");
+        assert_eq!((found[0].service.state.clone(), found[0].service.scalable), (State::Asleep, true));
+        assert_eq!((found[0].version, found[0].service.problems.len()), (7, 0));
+    }
+
+    #[test]
+    fn a_running_one_is_dialled_at_its_task() {
+        let found = one(service("mc", 1, host()), json!([task("mc", "running", "running")]));
+        let State::Running(running) = &found.service.state else { panic!("{:?}", found.service.state) };
+        assert_eq!((&*running.run, running.endpoints[0].to_string()), ("t-mc", "10.0.1.5:25565".into()));
+        assert_eq!(found.run(), Some("t-mc"));
+    }
+
+    #[test]
+    fn without_a_shared_network_it_runs_nowhere_and_says_so() {
+        let elsewhere = ["other".to_owned()];
+        let services = json!([service("mc", 1, host())]);
+        let found = survey(services, json!([task("mc", "running", "running")]), Some(&elsewhere));
+        assert!(matches!(&found[0].service.state, State::Running(running) if running.endpoints.is_empty()));
+        assert!(found[0].service.problems[0].contains("on none of its networks (mc)"));
+    }
+
+    #[test]
+    fn what_is_not_understood_is_unknown_and_only_that() {
+        let mut odd = service("odd", 1, host());
+        odd["Spec"]["TaskTemplate"] = json!("?");
+        let mut strange = task("strange", "running", "running");
+        strange["Status"] = json!(3);
+        let services = json!([odd, service("strange", 1, host()), service("mc", 0, host())]);
+        let states = survey(services, json!([strange]), None);
+        let words: Vec<_> = states.iter().map(|found| found.service.state.word()).collect();
+        assert_eq!(words, ["unknown", "unknown", "asleep"]);
+    }
+
+    #[test]
+    fn labels_on_the_container_are_reported_and_the_service_is_left_alone() {
+        let mut wrong = service("mc", 1, json!({}));
+        wrong["Spec"]["TaskTemplate"]["ContainerSpec"]["Labels"] = host();
+        let found = one(wrong, json!([task("mc", "running", "running")])).service;
+        assert!(found.problems[0].contains("move it to the service"), "{:?}", found.problems);
+        assert_eq!((found.scalable, found.spec.sleep, found.spec.wake), (false, false, false));
+    }
+
+    #[test]
+    fn what_nobody_could_wake_is_not_put_to_sleep() {
+        let found = one(service("mc", 1, json!({"swarmgate.port": "25566"})), json!([])).service;
+        assert!(!found.spec.sleep);
+    }
+
+    #[test]
+    fn several_replicas_are_routed_and_left_alone() {
+        let found = one(service("mc", 2, host()), json!([task("mc", "running", "running")])).service;
+        assert!(!found.scalable);
+        assert!(matches!(found.state, State::Running(_)));
+    }
+
+    #[test]
+    fn while_a_copy_may_run_on_a_lost_node_players_wait_as_for_a_stop() {
+        let down = vec![serde_json::from_value(json!({"ID": "n1", "Status": {"State": "down"}})).unwrap()];
+        let tasks = json!([task("mc", "running", "remove")]);
+        let survey = Survey::new(json!([service("mc", 0, host())]), tasks, down).unwrap();
+        for (wall, state) in [(NOW, State::Stopping), ("2026-01-01T12:09:00Z", State::Asleep)] {
+            let clocks = Clocks { moment: Moment::START, wall: wall.parse().unwrap() };
+            let around = Surroundings { defaults: &Spec::default(), network: None, shared: None, clocks };
+            assert_eq!(survey.services(around)[0].service.state, state, "{wall}");
+        }
+    }
+
+    #[test]
+    fn the_gates_own_task_tells_its_networks() {
+        let survey = Survey::new(json!([]), json!([task("gate", "running", "running")]), vec![]).unwrap();
+        assert_eq!(survey.networks_of("c-gate"), Some(vec!["net".to_owned()]));
+        assert_eq!(survey.networks_of("c-other"), None);
+        assert!(Survey::new(json!({"message": "x"}), json!([]), vec![]).is_err());
+    }
+}

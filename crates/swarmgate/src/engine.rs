@@ -1,0 +1,202 @@
+//! A thin client of the Docker Engine API (docs.docker.com, "Docker Engine API").
+//!
+//! Paths carry no version, so that every engine speaks the newest it knows: what is read is read leniently,
+//! and what is written is what was read. Answers stay raw JSON, because a type that does not know a field of
+//! a service's spec would take it away with the next update.
+
+pub mod error;
+pub mod events;
+pub mod own;
+mod skew;
+mod stream;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{CONTENT_TYPE, DATE, HOST};
+use hyper::{Method, Request, Response};
+use hyper_util::rt::TokioIo;
+use jiff::Timestamp;
+use jiff::fmt::rfc2822::DateTimeParser;
+use serde_json::Value;
+use swarmgate_core::config::EngineHost;
+use tokio_util::task::AbortOnDropHandle;
+
+use self::error::EngineError;
+use self::events::Events;
+use self::skew::Skew;
+
+/// While managers elect a leader an engine is silent for up to 20 s. A caller that asks again loses nothing.
+const READ_WITHIN: Duration = Duration::from_secs(10);
+/// A write that is given up on may have been made, so it gets longer than any election.
+const WRITE_WITHIN: Duration = Duration::from_secs(30);
+/// The tasks of a large Swarm with a long history are some megabytes.
+const MOST_BYTES: usize = 64 * 1024 * 1024;
+
+/// One engine. A cheap handle; every call has a connection of its own.
+#[derive(Debug, Clone)]
+pub struct Engine {
+    host: EngineHost,
+    skew: Arc<Mutex<Skew>>,
+}
+
+impl Engine {
+    pub fn new(host: EngineHost) -> Self {
+        Self { host, skew: Arc::default() }
+    }
+
+    pub fn host(&self) -> &EngineHost {
+        &self.host
+    }
+
+    /// The time on the engine's clock, by the dates of its answers.
+    pub fn now(&self) -> Timestamp {
+        lock(&self.skew).engine_time(Timestamp::now())
+    }
+
+    /// Reads an object or a list. `path` may have a query.
+    pub async fn get(&self, path: &str) -> Result<Value, EngineError> {
+        let call = Call { method: Method::GET, path };
+        within(READ_WITHIN, &call, self, self.exchange(&call, None)).await
+    }
+
+    /// Replaces the spec of a service that is at `version`. Secrets of registries stay as they are.
+    pub async fn update_service(&self, id: &str, version: u64, spec: &Value) -> Result<(), EngineError> {
+        // The engine takes no other credentials than those of the spec before (Engine API, "Update a service").
+        let path = format!("/services/{id}/update?version={version}&registryAuthFrom=spec");
+        let call = Call { method: Method::POST, path: &path };
+        within(WRITE_WITHIN, &call, self, self.exchange(&call, Some(spec))).await.map(drop)
+    }
+
+    /// Whether updates are allowed at all, by one that lacks its version and so changes nothing.
+    pub async fn try_update(&self) -> Result<(), EngineError> {
+        let call = Call { method: Method::POST, path: "/services/none/update" };
+        let body = Value::Object(serde_json::Map::new());
+        match within(READ_WITHIN, &call, self, self.exchange(&call, Some(&body))).await {
+            Err(EngineError::Refused { status: 400, .. } | EngineError::NotThere { .. }) | Ok(_) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What happens from now on. `filters` as in the Engine API, JSON.
+    pub async fn events(&self, filters: &Value) -> Result<Events, EngineError> {
+        let path = format!("/events?filters={}", encode(&filters.to_string()));
+        let call = Call { method: Method::GET, path: &path };
+        within(READ_WITHIN, &call, self, async {
+            let (response, connection) = self.send(&call, None).await?;
+            if response.status().is_success() {
+                return Ok(Events::new(response.into_body(), connection));
+            }
+            Err(self.refusal(&call, response).await)
+        })
+        .await
+    }
+
+    async fn exchange(&self, call: &Call<'_>, body: Option<&Value>) -> Result<Value, EngineError> {
+        let (response, _connection) = self.send(call, body).await?;
+        if !response.status().is_success() {
+            return Err(self.refusal(call, response).await);
+        }
+        let body = self.body(call, response).await?;
+        serde_json::from_slice(&body)
+            .map_err(|error| self.no_answer(call, format!("it is not JSON ({error})")))
+    }
+
+    async fn refusal(&self, call: &Call<'_>, response: Response<Incoming>) -> EngineError {
+        let status = response.status();
+        match self.body(call, response).await {
+            Ok(body) => EngineError::refused(call.to_string(), status, &body),
+            Err(error) => error,
+        }
+    }
+
+    async fn body(&self, call: &Call<'_>, response: Response<Incoming>) -> Result<Bytes, EngineError> {
+        let body = Limited::new(response.into_body(), MOST_BYTES).collect().await;
+        body.map(|body| body.to_bytes()).map_err(|error| self.no_answer(call, error.to_string()))
+    }
+
+    async fn send(
+        &self,
+        call: &Call<'_>,
+        body: Option<&Value>,
+    ) -> Result<(Response<Incoming>, AbortOnDropHandle<()>), EngineError> {
+        let stream = stream::connect(&self.host)
+            .await
+            .map_err(|error| self.no_answer(call, stream::explain(&self.host, &error)))?;
+        let broken = |error: hyper::Error| self.no_answer(call, error.to_string());
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
+        let connection = AbortOnDropHandle::new(tokio::spawn(async move {
+            // What breaks a connection, its request hears of.
+            let _ = connection.await;
+        }));
+        let host = match &self.host {
+            EngineHost::Unix(_) => "docker",
+            EngineHost::Tcp(address) => address,
+        };
+        let request = Request::builder().method(call.method.clone()).uri(call.path).header(HOST, host);
+        let request = match body {
+            Some(body) => request
+                .header(CONTENT_TYPE, "application/json")
+                .body(Full::new(Bytes::from(body.to_string()))),
+            None => request.body(Full::default()),
+        };
+        let request = request.map_err(|error| self.no_answer(call, error.to_string()))?;
+        let sent = Timestamp::now();
+        let response = sender.send_request(request).await.map_err(broken)?;
+        if let Some(date) = date(&response) {
+            lock(&self.skew).observe(date, sent, Timestamp::now());
+        }
+        Ok((response, connection))
+    }
+
+    fn no_answer(&self, call: &Call<'_>, why: String) -> EngineError {
+        EngineError::NoAnswer { call: call.to_string(), host: self.host.to_string(), why }
+    }
+}
+
+/// Displayed without its query.
+struct Call<'a> {
+    method: Method,
+    path: &'a str,
+}
+
+impl std::fmt::Display for Call<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let path = self.path.split_once('?').map_or(self.path, |(path, _)| path);
+        write!(f, "{} {path}", self.method)
+    }
+}
+
+async fn within<T>(
+    limit: Duration,
+    call: &Call<'_>,
+    engine: &Engine,
+    exchange: impl Future<Output = Result<T, EngineError>>,
+) -> Result<T, EngineError> {
+    tokio::time::timeout(limit, exchange).await.unwrap_or_else(|_| {
+        let limit = swarmgate_core::span::human(limit);
+        Err(engine
+            .no_answer(call, format!("nothing came within {limit}; are its managers without a leader?")))
+    })
+}
+
+fn date(response: &Response<Incoming>) -> Option<Timestamp> {
+    let date = response.headers().get(DATE)?.to_str().ok()?;
+    DateTimeParser::new().parse_timestamp(date).ok()
+}
+
+/// As it may stand in a query.
+pub(crate) fn encode(text: &str) -> String {
+    let encoded = text.bytes().map(|byte| match byte {
+        b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
+        other => format!("%{other:02X}"),
+    });
+    encoded.collect()
+}
+
+fn lock(skew: &Mutex<Skew>) -> std::sync::MutexGuard<'_, Skew> {
+    skew.lock().unwrap_or_else(PoisonError::into_inner)
+}

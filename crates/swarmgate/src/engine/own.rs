@@ -1,0 +1,66 @@
+//! Which container the gate itself runs in, if it runs in one.
+
+use std::fs;
+
+/// The id of the gate's own container; its first 12 digits where no more can be told.
+pub fn container() -> Option<String> {
+    let read = |path| fs::read_to_string(path).unwrap_or_default();
+    let name = rustix::system::uname();
+    find(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup"), &name.nodename().to_string_lossy())
+}
+
+fn find(mounts: &str, cgroups: &str, hostname: &str) -> Option<String> {
+    mounts
+        .lines()
+        .find_map(mounted_from)
+        .or_else(|| cgroups.lines().find_map(id_at_the_end))
+        .or_else(|| is_id(hostname, 12).then(|| hostname.to_owned()))
+}
+
+/// Docker mounts these files of the container's own into it: `.../containers/ID/hostname /etc/hostname`. Other
+/// mounts with an id in them belong to others, as the machine itself sees them.
+fn mounted_from(line: &str) -> Option<String> {
+    let mut fields = line.split(' ').skip(3);
+    let (from, to) = (fields.next()?, fields.next()?);
+    let own = ["/etc/hostname", "/etc/hosts", "/etc/resolv.conf"].contains(&to);
+    let (_, rest) = from.rsplit_once("/containers/").filter(|_| own)?;
+    rest.split('/').next().filter(|id| is_id(id, 64)).map(str::to_owned)
+}
+
+/// `/docker/ID`, `/system.slice/docker-ID.scope`
+fn id_at_the_end(line: &str) -> Option<String> {
+    let last = line.rsplit('/').next()?;
+    let id = last.strip_prefix("docker-").and_then(|rest| rest.strip_suffix(".scope")).unwrap_or(last);
+    is_id(id, 64).then(|| id.to_owned())
+}
+
+fn is_id(text: &str, digits: usize) -> bool {
+    text.len() == digits && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "0f3c0f3c0f3c0f3c0f3c0f3c0f3c0f3c0f3c0f3c0f3c0f3c0f3c0f3c0f3c0f3c";
+
+    #[test]
+    fn a_container_finds_itself_and_a_machine_finds_none() {
+        let own = format!(
+            "1 2 0:1 / / rw\n3 1 8:1 /data/docker/containers/{ID}/hostname /etc/hostname rw - ext4 x rw"
+        );
+        let others = format!("9 2 0:5 / /var/lib/docker/containers/{ID}/mounts/shm rw - tmpfs shm rw");
+        let v1 = format!("12:pids:/docker/{ID}\n0::/");
+        let systemd = format!("0::/system.slice/docker-{ID}.scope");
+        for (mounts, cgroups, hostname, found) in [
+            (own.as_str(), "0::/", "mc", Some(ID)),
+            ("", &v1, "mc", Some(ID)),
+            ("", &systemd, "mc", Some(ID)),
+            ("", "0::/", "0f3c0f3c0f3c", Some("0f3c0f3c0f3c")),
+            (&others, "0::/init.scope", "manager-1", None),
+            ("", "0::/user.slice/user-1000.slice", "cafe", None),
+        ] {
+            assert_eq!(find(mounts, cgroups, hostname).as_deref(), found, "{mounts} {cgroups} {hostname}");
+        }
+    }
+}

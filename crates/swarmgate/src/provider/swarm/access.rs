@@ -1,0 +1,81 @@
+//! Which calls the engine, or a proxy before it, allows, and what does not work without.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::engine::error::EngineError;
+
+/// A call that the gate makes. `docs/permissions.md` lists them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Need {
+    Services,
+    Tasks,
+    Nodes,
+    Events,
+    OwnContainer,
+    Update,
+}
+
+impl Need {
+    const fn call(self) -> &'static str {
+        match self {
+            Self::Services => "GET /services",
+            Self::Tasks => "GET /tasks",
+            Self::Nodes => "GET /nodes",
+            Self::Events => "GET /events",
+            Self::OwnContainer => "GET /containers/{id}/json",
+            Self::Update => "POST /services/{id}/update",
+        }
+    }
+
+    /// What does not work without it.
+    const fn without(self) -> &'static str {
+        match self {
+            Self::Services => "no service of the Swarm is known",
+            Self::Tasks => "no state of a service is known, so none is routed, woken or put to sleep",
+            Self::Nodes => {
+                "a task that was stopping on a node that is lost keeps its service from being woken until that node \
+                 is back"
+            }
+            Self::Events => "changes made by others are noticed some seconds late",
+            Self::OwnContainer => {
+                "the gate cannot tell which networks it is on, so it may dial a server on one that it is not on"
+            }
+            Self::Update => "no service is woken or put to sleep",
+        }
+    }
+}
+
+/// What is refused at present, so that each refusal is told once. Shared.
+#[derive(Debug, Clone, Default)]
+pub struct Access {
+    refused: Arc<Mutex<BTreeMap<Need, bool>>>,
+}
+
+impl Access {
+    pub fn is_tried(&self, need: Need) -> bool {
+        self.lock().contains_key(&need)
+    }
+
+    /// Takes in how a call went.
+    pub fn note<T>(&self, need: Need, outcome: &Result<T, EngineError>) {
+        let refused = match outcome {
+            Ok(_) => None,
+            Err(error) if error.is_forbidden() => Some(error),
+            // Not a question of permission, and told by whoever needed the answer.
+            Err(_) => return,
+        };
+        let before = self.lock().insert(need, refused.is_some()).unwrap_or(false);
+        match refused {
+            Some(error) if !before => {
+                tracing::warn!(call = need.call(), without = need.without(), %error, "the engine refuses a call");
+            }
+            None if before => tracing::info!(call = need.call(), "the engine allows the call again"),
+            Some(_) | None => {}
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<Need, bool>> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,35 @@
+//! What the log has heard about services: each thing once.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use swarmgate_core::service::ServiceId;
+use swarmgate_core::state::swarm::survey::Surveyed;
+
+#[derive(Debug, Default)]
+pub struct Told {
+    problems: BTreeMap<ServiceId, BTreeSet<String>>,
+}
+
+impl Told {
+    pub fn tell(&mut self, found: &[Surveyed]) {
+        let mut told = std::mem::take(&mut self.problems);
+        for service in found.iter().map(|found| &found.service) {
+            let before = told.remove(&service.id);
+            if before.is_none() {
+                let hosts: Vec<String> = service.spec.hosts.iter().map(ToString::to_string).collect();
+                let (hosts, default) = (hosts.join(", "), service.spec.default);
+                tracing::info!(service = %service.id, hosts, default, "a labelled service");
+            }
+            let mut problems = before.unwrap_or_default();
+            for problem in &service.problems {
+                if problems.insert(problem.clone()) {
+                    tracing::warn!(service = %service.id, "{problem}");
+                }
+            }
+            self.problems.insert(service.id.clone(), problems);
+        }
+        for (service, _) in told {
+            tracing::info!(%service, "the service is gone, or has no labels for the gate any more");
+        }
+    }
+}

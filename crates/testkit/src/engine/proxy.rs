@@ -1,0 +1,81 @@
+//! A socket proxy: passes on the calls of a list and refuses every other.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::io::{AsyncWriteExt, copy_bidirectional};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::task::JoinHandle;
+
+use super::http;
+
+/// The proxy. It stops listening when it is dropped.
+#[derive(Debug)]
+pub struct Proxy {
+    listening: JoinHandle<()>,
+    refused: Arc<Mutex<Vec<String>>>,
+}
+
+impl Proxy {
+    /// Listens at `socket` and passes on to `engine` what `allowed` lists: `GET /services/{id}`, where a part
+    /// in braces stands for any one part of a path.
+    pub fn start(socket: &Path, engine: &Path, allowed: Vec<String>) -> Self {
+        let listener = UnixListener::bind(socket).expect("the socket can be bound");
+        let refused: Arc<Mutex<Vec<String>>> = Arc::default();
+        let (engine, allowed, log) = (engine.to_owned(), Arc::new(allowed), Arc::clone(&refused));
+        let listening = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(pass(stream, engine.clone(), Arc::clone(&allowed), Arc::clone(&log)));
+            }
+        });
+        Self { listening, refused }
+    }
+
+    /// The calls that were refused so far.
+    pub fn refused(&self) -> Vec<String> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.listening.abort();
+    }
+}
+
+/// Clients of an engine here send one request per connection, so the first decides.
+async fn pass(
+    mut client: UnixStream,
+    engine: PathBuf,
+    allowed: Arc<Vec<String>>,
+    refused: Arc<Mutex<Vec<String>>>,
+) {
+    let mut bytes = Vec::new();
+    if http::head(&mut client, &mut bytes).await.is_none() {
+        return;
+    }
+    let line = String::from_utf8_lossy(&bytes);
+    let line = line.split("\r\n").next().unwrap_or_default();
+    let call = line.split([' ', '?']).take(2).collect::<Vec<_>>().join(" ");
+    if !allowed.iter().any(|pattern| fits(pattern, &call)) {
+        refused.lock().unwrap_or_else(PoisonError::into_inner).push(call);
+        http::answer(&mut client, 403, "<html>Forbidden</html>", Duration::ZERO).await;
+        return;
+    }
+    let Ok(mut upstream) = UnixStream::connect(engine).await else { return };
+    if upstream.write_all(&bytes).await.is_ok() {
+        let _ = copy_bidirectional(&mut client, &mut upstream).await;
+    }
+}
+
+fn fits(pattern: &str, call: &str) -> bool {
+    let (mut pattern, mut call) = (pattern.split('/'), call.split('/'));
+    loop {
+        match (pattern.next(), call.next()) {
+            (None, None) => return true,
+            (Some(part), Some(word)) if part == word || (part.starts_with('{') && !word.is_empty()) => {}
+            _ => return false,
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! The Swarm that the engine manages: services with a version, and tasks that follow them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::Fault;
+use super::http::Request;
+
+const NOT_RUNNING: [&str; 6] = ["complete", "shutdown", "failed", "rejected", "remove", "orphaned"];
+
+/// All there is.
+#[derive(Debug, Default)]
+pub struct Swarm {
+    services: BTreeMap<String, Value>,
+    pub tasks: Vec<Value>,
+    /// Node `n1` is added to them.
+    pub nodes: Vec<Value>,
+    /// By id, as they are inspected.
+    pub containers: BTreeMap<String, Value>,
+    /// Every call so far: `GET /services`.
+    pub calls: Vec<String>,
+    /// The bodies of the updates that were accepted.
+    pub updates: Vec<String>,
+    /// What a client did that none should.
+    pub complaints: Vec<String>,
+    /// After each of so many reads of a service, somebody else changes it.
+    pub interfere: u32,
+    /// How far its clock is ahead of the test's.
+    pub clock_ahead: Duration,
+    /// For calls that begin so; the first that fits is used up.
+    faults: Vec<(String, Fault)>,
+    forbidden: Vec<String>,
+    index: u64,
+    made: u64,
+}
+
+/// A service as it is created, with the labels given; what typed clients lose is in it.
+pub fn service(name: &str, replicas: u64, labels: &Value) -> Value {
+    json!({
+        "Name": name, "Labels": labels,
+        "TaskTemplate": {
+            "ContainerSpec": {
+                "Image": "game:1@sha256:0f", "Init": false, "StopGracePeriod": 60_000_000_000_u64,
+                "Healthcheck": {"Test": ["CMD", "/probe", "<&>"], "Interval": 1_000_000_000},
+                "Secrets": [{"File": {"Name": "rcon", "UID": "0", "GID": "0", "Mode": 292}, "SecretID": "s1", "SecretName": "rcon"}],
+                "Isolation": "default", "FutureField": {"Deep": [null, 1.5, 18_446_744_073_709_551_615_u64]},
+            },
+            "Resources": {"Limits": {"MemoryBytes": 9_223_372_036_854_775_807_u64}},
+            "Networks": [{"Target": "net1", "Aliases": ["game"]}],
+            "ForceUpdate": 3, "Runtime": "container",
+        },
+        "Mode": {"Replicated": {"Replicas": replicas}},
+        "UpdateConfig": {"Parallelism": 1, "MaxFailureRatio": 0.300_000_011_920_928_96, "Order": "stop-first"},
+    })
+}
+
+impl Swarm {
+    /// As `docker service create` with this spec. Its id is `id` and its name; its tasks are as told later.
+    pub fn create(&mut self, spec: Value) {
+        let name = spec["Name"].as_str().expect("a spec has a name").to_owned();
+        self.index += 1;
+        let now = self.now();
+        let object = json!({
+            "ID": format!("id{name}"), "Version": {"Index": self.index}, "CreatedAt": now, "UpdatedAt": now, "Spec": spec,
+        });
+        self.services.insert(format!("id{name}"), object);
+    }
+
+    pub fn remove(&mut self, name: &str) {
+        self.services.remove(&format!("id{name}"));
+    }
+
+    pub fn service(&self, name: &str) -> &Value {
+        &self.services[&format!("id{name}")]
+    }
+
+    pub fn replicas(&self, name: &str) -> u64 {
+        replicas(&self.service(name)["Spec"])
+    }
+
+    pub fn version(&self, name: &str) -> u64 {
+        self.service(name)["Version"]["Index"].as_u64().expect("a version")
+    }
+
+    /// Somebody else changes the spec; tasks do not follow.
+    pub fn edit(&mut self, name: &str, act: impl FnOnce(&mut Value)) {
+        self.index += 1;
+        let (index, now) = (self.index, self.now());
+        let service = self.services.get_mut(&format!("id{name}")).expect("the service is there");
+        act(&mut service["Spec"]);
+        service["Version"]["Index"] = index.into();
+        service["UpdatedAt"] = now.into();
+    }
+
+    /// A new task of the service, in this state and wanted so. Gives back its id.
+    pub fn add_task(&mut self, name: &str, state: &str, desired: &str) -> String {
+        self.made += 1;
+        let (id, now) = (format!("task{}", self.made), self.now());
+        self.tasks.push(json!({
+            "ID": id, "Version": {"Index": self.index}, "CreatedAt": now, "UpdatedAt": now,
+            "ServiceID": format!("id{name}"), "Slot": 1, "NodeID": "n1",
+            "Spec": {"RestartPolicy": {"Condition": "any", "Delay": 5_000_000_000_u64, "MaxAttempts": 0}},
+            "Status": {"Timestamp": now, "State": state, "Message": state,
+                "ContainerStatus": {"ContainerID": format!("c{}", self.made), "PID": 0, "ExitCode": 0}},
+            "DesiredState": desired,
+            "NetworksAttachments": [{"Network": {"ID": "net1", "Spec": {"Name": "games"}}, "Addresses": [format!("10.9.0.{}/24", self.made)]}],
+        }));
+        id
+    }
+
+    /// The newest task of the service.
+    pub fn task(&mut self, name: &str) -> &mut Value {
+        let id = format!("id{name}");
+        self.tasks.iter_mut().rfind(|task| task["ServiceID"] == id.as_str()).expect("it has a task")
+    }
+
+    /// The newest task of the service comes into this state.
+    pub fn reach(&mut self, name: &str, state: &str) {
+        self.task(name)["Status"]["State"] = state.into();
+    }
+
+    /// The next call that begins so fails.
+    pub fn fail(&mut self, call: &str, fault: Fault) {
+        self.faults.push((call.to_owned(), fault));
+    }
+
+    /// All calls that begin so are refused as by a socket proxy.
+    pub fn forbid(&mut self, call: &str) {
+        self.forbidden.push(call.to_owned());
+    }
+
+    pub fn allow_all(&mut self) {
+        self.forbidden.clear();
+    }
+
+    pub(super) fn take_fault(&mut self, request: &Request) -> Option<Fault> {
+        let call = request.call();
+        self.calls.push(call.clone());
+        if self.forbidden.iter().any(|forbidden| call.starts_with(forbidden.as_str())) {
+            return Some(Fault::Status(403, "Forbidden".into()));
+        }
+        let found = self.faults.iter().position(|(prefix, _)| call.starts_with(prefix.as_str()))?;
+        Some(self.faults.remove(found).1)
+    }
+
+    /// Status, body, and the name of a service that was updated.
+    pub(super) fn answer(&mut self, request: &Request) -> (u16, String, Option<String>) {
+        let parts: Vec<&str> = request.path.split('/').skip(1).collect();
+        match (request.method.as_str(), parts.as_slice()) {
+            ("GET", ["services"]) => {
+                (200, json!(self.services.values().collect::<Vec<_>>()).to_string(), None)
+            }
+            ("GET", ["services", id]) => {
+                let Some(service) = self.services.get(*id).cloned() else { return not_found(id) };
+                if self.interfere > 0 {
+                    self.interfere -= 1;
+                    let name = service["Spec"]["Name"].as_str().expect("a name").to_owned();
+                    self.edit(&name, |spec| spec["Labels"]["changed"] = "again".into());
+                }
+                (200, service.to_string(), None)
+            }
+            ("POST", ["services", id, "update"]) => self.update(id, request),
+            ("GET", ["tasks"]) => self.list_tasks(request.asks("filters")),
+            ("GET", ["nodes"]) => {
+                let mut nodes = vec![
+                    json!({"ID": "n1", "Spec": {"Availability": "active"}, "Status": {"State": "ready"}}),
+                ];
+                nodes.extend(self.nodes.iter().cloned());
+                (200, json!(nodes).to_string(), None)
+            }
+            ("GET", ["containers", id, "json"]) => match self.containers.get(*id) {
+                Some(container) => (200, container.to_string(), None),
+                None => not_found(id),
+            },
+            _ => {
+                self.complaints.push(format!("unexpected call: {}", request.call()));
+                error(404, "page not found")
+            }
+        }
+    }
+
+    fn list_tasks(&self, filters: Option<&str>) -> (u16, String, Option<String>) {
+        let filters: Value =
+            filters.map_or(json!({}), |text| serde_json::from_str(text).expect("filters are JSON"));
+        let wanted: Option<Vec<&str>> =
+            filters["service"].as_array().map(|ids| ids.iter().filter_map(Value::as_str).collect());
+        if let Some(id) = wanted.iter().flatten().find(|id| !self.services.contains_key(**id)) {
+            return not_found(id);
+        }
+        let of_wanted =
+            |task: &&Value| wanted.as_ref().is_none_or(|ids| ids.iter().any(|id| task["ServiceID"] == **id));
+        (200, json!(self.tasks.iter().filter(of_wanted).collect::<Vec<_>>()).to_string(), None)
+    }
+
+    fn update(&mut self, id: &str, request: &Request) -> (u16, String, Option<String>) {
+        let Some(version) = request.asks("version") else { return error(400, "invalid service version ''") };
+        let Some(before) = self.services.get(id).cloned() else { return not_found(id) };
+        if before["Version"]["Index"].as_u64() != version.parse().ok() {
+            return error(500, "rpc error: code = Unknown desc = update out of sequence");
+        }
+        let Ok(spec) = serde_json::from_str::<Value>(&request.body) else { return error(400, "not JSON") };
+        if request.asks("registryAuthFrom") != Some("spec") {
+            self.complaints.push("the registry's credentials would be lost".into());
+        }
+        if without_counts(&spec) != without_counts(&before["Spec"]) {
+            self.complaints.push(format!("more than the counts was changed: {}", request.body));
+        }
+        let name = before["Spec"]["Name"].as_str().expect("a name").to_owned();
+        self.updates.push(request.body.clone());
+        self.edit(&name, |current| *current = spec.clone());
+        self.follow(&name, &before["Spec"], &spec);
+        (200, json!({"Warnings": null}).to_string(), Some(name))
+    }
+
+    /// As Swarm's orchestrator does: ended tasks keep it from making another until `ForceUpdate` is raised.
+    fn follow(&mut self, name: &str, before: &Value, after: &Value) {
+        let forced = before["TaskTemplate"]["ForceUpdate"] != after["TaskTemplate"]["ForceUpdate"];
+        let id = format!("id{name}");
+        let (mut dead, mut live) = (0, 0);
+        for task in self.tasks.iter_mut().filter(|task| task["ServiceID"] == id.as_str()) {
+            let ended = task["Status"]["State"].as_str().is_none_or(|state| NOT_RUNNING.contains(&state));
+            if ended {
+                dead += 1;
+            } else if replicas(after) == 0 {
+                task["DesiredState"] = "remove".into();
+            } else {
+                live += 1;
+            }
+        }
+        let woken = replicas(before) == 0 && (dead < 2 || forced);
+        if replicas(after) > 0 && live == 0 && (woken || forced) {
+            self.add_task(name, "pending", "running");
+        }
+    }
+
+    fn now(&self) -> String {
+        (Timestamp::now() + self.clock_ahead).to_string()
+    }
+}
+
+fn replicas(spec: &Value) -> u64 {
+    spec["Mode"]["Replicated"]["Replicas"].as_u64().unwrap_or(1)
+}
+
+fn without_counts(spec: &Value) -> Value {
+    let mut spec = spec.clone();
+    spec["Mode"]["Replicated"]["Replicas"] = Value::Null;
+    spec["TaskTemplate"]["ForceUpdate"] = Value::Null;
+    spec
+}
+
+fn not_found(id: &str) -> (u16, String, Option<String>) {
+    error(404, &format!("service {id} not found"))
+}
+
+fn error(status: u16, message: &str) -> (u16, String, Option<String>) {
+    (status, json!({"message": message}).to_string(), None)
+}
