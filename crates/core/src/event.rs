@@ -13,4 +13,10 @@ pub enum Event {
         why: String,
     },
     RouteConflict(Conflict),
+    /// Somebody else stopped it while players were in it.
+    StoppedWithPlayers {
+        service: ServiceId,
+        seats: usize,
+        online: u32,
+    },
 }

@@ -10,9 +10,11 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
+
 use crate::event::Event;
 use crate::knock::{Face, Knock, Player, Purpose, Refusal, Seat, Verdict, Waiting};
-use crate::learned::Learned;
+use crate::learned::{Learned, Pin};
 use crate::moment::Moment;
 use crate::name::HostName;
 use crate::routes::{Match, Routes};
@@ -89,6 +91,7 @@ pub struct Report {
     pub seats: usize,
     pub online: Option<u32>,
     pub scalable: bool,
+    pub pin: Pin,
     /// When it will be put to sleep if nobody comes.
     pub sleeps_at: Option<Moment>,
     pub last_failure: Option<String>,
@@ -121,6 +124,8 @@ pub struct Fleet {
     recalled: BTreeMap<String, Arc<Learned>>,
     routes: Routes,
     throttle: Throttle,
+    /// What the wall clock said, and when: warm hours are the only thing that depends on it.
+    wall: Option<(Moment, Timestamp)>,
     effects: Vec<Effect>,
     arrivals: u64,
     seats_taken: u64,
@@ -138,6 +143,7 @@ impl Fleet {
             records: BTreeMap::new(),
             recalled: BTreeMap::new(),
             routes: Routes::default(),
+            wall: None,
             effects: Vec::new(),
             arrivals: 0,
             seats_taken: 0,
@@ -232,7 +238,13 @@ impl Fleet {
         self.settle(now);
     }
 
-    /// Does what is due at `now`. Call it at [`Self::next_deadline`].
+    /// What the wall clock says at `now`. Without it no hours are warm.
+    pub fn set_wall(&mut self, now: Moment, wall: Timestamp) {
+        self.wall = Some((now, wall));
+    }
+
+    /// Does what is due at `now`. Call it at [`Self::next_deadline`], and at least once a minute, so that warm
+    /// hours begin and end in time.
     pub fn tick(&mut self, now: Moment) {
         self.settle(now);
     }
@@ -265,6 +277,19 @@ impl Fleet {
         let record = self.record_mut(service)?;
         record.may_sleep_by_hand(force)?;
         record.begin_sleep("asked by an operator");
+        self.settle(now);
+        Ok(())
+    }
+
+    /// Keeps a service awake or asleep until further notice, over restarts and redeployments. Players in a
+    /// service that is pinned asleep may stay; joins do not wake it.
+    pub fn pin(&mut self, service: &ServiceId, pin: Pin, now: Moment) -> Result<(), CommandError> {
+        let record = self.record_mut(service)?;
+        if !record.scalable && pin != Pin::None {
+            return Err(CommandError::NotScalable(service.clone()));
+        }
+        let learned = record.pin(pin);
+        self.effects.push(Effect::Remember { service: service.clone(), learned });
         self.settle(now);
         Ok(())
     }
@@ -358,6 +383,9 @@ impl Fleet {
         }
         let face = record.face(now);
         let spec = &record.spec;
+        if record.is_pinned_asleep() {
+            return Verdict::Refuse(Refusal::PinnedAsleep(face));
+        }
         if !record.scalable || !spec.wake || (how == Match::Default && !spec.default_wakes) {
             return Verdict::Refuse(Refusal::WakeOff(face));
         }
@@ -425,7 +453,9 @@ impl Fleet {
     /// Brings every service to where it belongs at `now` and publishes what changed. The only place that
     /// pushes scales and probes.
     fn settle(&mut self, now: Moment) {
+        let wall = self.wall.and_then(|(at, wall)| wall.checked_add(now.since(at)).ok());
         for record in self.records.values_mut() {
+            record.plan(wall);
             record.expire(now);
             if let Some(probe) = record.due_probe(now) {
                 self.effects.push(Effect::Probe(probe));
@@ -433,15 +463,17 @@ impl Fleet {
             if record.due_sleep(now) {
                 record.begin_sleep("empty for its whole idle time");
             }
+            if record.due_wake() {
+                record.begin_wake("its owner wants it awake now", now);
+            }
             if record.take_sleep() {
                 self.effects.push(Effect::Scale { service: record.id.clone(), up: false });
             }
         }
         self.start_queued(now);
         for record in self.records.values_mut() {
-            if let Some(event) = record.refresh(now) {
-                self.effects.push(Effect::Tell(event));
-            }
+            let lost = record.take_lost();
+            self.effects.extend(lost.into_iter().chain(record.refresh(now)).map(Effect::Tell));
             self.changed |= std::mem::take(&mut record.changed);
         }
     }

@@ -92,6 +92,8 @@ pub enum Refusal {
     MayNotWake(Face),
     /// Asleep, and joins do not wake it.
     WakeOff(Face),
+    /// Its owner keeps it asleep.
+    PinnedAsleep(Face),
     /// Asleep, and this source has woken enough for now.
     WakeRate { face: Face, retry_in: Duration },
     /// Asleep, and as many servers are awake as the owner allows.
@@ -110,6 +112,7 @@ impl Refusal {
             Self::Denied(_) => "denied",
             Self::MayNotWake(_) => "may_not_wake",
             Self::WakeOff(_) => "wake_off",
+            Self::PinnedAsleep(_) => "pinned_asleep",
             Self::WakeRate { .. } => "wake_rate",
             Self::TooManyAwake(_) => "too_many_awake",
             Self::Failed { .. } => "failed",
@@ -124,6 +127,7 @@ impl Refusal {
             Self::Denied(face)
             | Self::MayNotWake(face)
             | Self::WakeOff(face)
+            | Self::PinnedAsleep(face)
             | Self::WakeRate { face, .. }
             | Self::TooManyAwake(face)
             | Self::Failed { face, .. }

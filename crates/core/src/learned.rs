@@ -14,6 +14,18 @@ pub struct Learned {
     pub status: Option<Value>,
     /// The last boots, from the wake to the first status answer, in milliseconds, oldest first.
     pub boots_ms: VecDeque<u64>,
+    /// What its owner has said of it.
+    pub pin: Pin,
+}
+
+/// Whether a service is kept in one state, whoever joins and whatever the time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Pin {
+    #[default]
+    None,
+    Awake,
+    Asleep,
 }
 
 impl Learned {

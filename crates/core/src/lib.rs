@@ -5,6 +5,7 @@ pub mod config;
 pub mod event;
 pub mod explain;
 pub mod fleet;
+pub mod hours;
 pub mod knock;
 pub mod labels;
 pub mod learned;

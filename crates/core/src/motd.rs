@@ -64,6 +64,9 @@ pub fn refused(refusal: &Refusal, now: Moment) -> Component {
             format!("{} is asleep, and you may not start it. Ask its owner.", face.service.name)
         }
         Refusal::WakeOff(face) => format!("{} is asleep, and only its owner starts it.", face.service.name),
+        Refusal::PinnedAsleep(face) => {
+            format!("{} is asleep until its owner lets it wake again.", face.service.name)
+        }
         Refusal::WakeRate { face, retry_in } => format!(
             "{} is asleep, and you have started enough servers for now. Try again in {}.",
             face.service.name,
@@ -190,6 +193,7 @@ mod tests {
             (Refusal::Denied(face()), "may not join"),
             (Refusal::MayNotWake(face()), "Ask its owner"),
             (Refusal::WakeOff(face()), "only its owner"),
+            (Refusal::PinnedAsleep(face()), "until its owner"),
             (Refusal::WakeRate { face: face(), retry_in }, "in 1m 30s"),
             (Refusal::TooManyAwake(face()), "as many servers"),
             (Refusal::Failed { face: face(), retry_in }, "again in 1m 30s"),

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
+use crate::hours::Hours;
 use crate::knock::Player;
 use crate::moment::Moment;
 use crate::name::HostPattern;
@@ -141,6 +142,8 @@ pub struct Spec {
     pub sleep: bool,
     /// How long it must be empty, continuously, before it sleeps.
     pub idle: Duration,
+    /// Hours in which it is kept awake: started when they begin, and not put to sleep before they end.
+    pub awake: Vec<Hours>,
     /// How long a start may take before the players who wait are told that it failed.
     pub start_timeout: Duration,
     /// After a failed start: how long until a join may try again.
@@ -296,6 +299,7 @@ pub(crate) mod tests {
             wake: true,
             sleep: true,
             idle: Duration::from_secs(600),
+            awake: Vec::new(),
             start_timeout: Duration::from_secs(300),
             cooldown: Duration::from_secs(60),
             wait: Wait::Hold,

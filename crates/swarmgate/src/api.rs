@@ -16,6 +16,7 @@ use serde::Deserialize;
 use serde_json::json;
 use swarmgate_core::explain::{Explanation, explain};
 use swarmgate_core::fleet::CommandError;
+use swarmgate_core::learned::Pin;
 use swarmgate_core::service::ServiceId;
 use swarmgate_minecraft::address::Address;
 use tokio::net::{TcpListener, UnixListener};
@@ -87,6 +88,7 @@ fn control(api: Api) -> Router {
         .route("/v1/services/{name}", get(service))
         .route("/v1/services/{name}/wake", post(wake))
         .route("/v1/services/{name}/sleep", post(sleep))
+        .route("/v1/services/{name}/pin/{pin}", post(pin))
         .route("/v1/services/{name}/output", get(output))
         .route("/v1/services/{name}/console", post(console))
         .route("/v1/explain", get(explain_host))
@@ -188,6 +190,17 @@ async fn sleep(
     let id = api.fleet.with(|core, now| {
         let id = core.named(&name)?;
         core.sleep(&id, force, now).map(|()| id)
+    })?;
+    view(&api, &id)
+}
+
+async fn pin(
+    State(api): State<Api>,
+    Path((name, pin)): Path<(String, Pin)>,
+) -> Result<Json<ServiceView>, Refused> {
+    let id = api.fleet.with(|core, now| {
+        let id = core.named(&name)?;
+        core.pin(&id, pin, now).map(|()| id)
     })?;
     view(&api, &id)
 }

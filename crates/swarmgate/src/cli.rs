@@ -48,6 +48,8 @@ enum Command {
     Wake(services::Wake),
     /// Put a service to sleep
     Sleep(services::Sleep),
+    /// Keep a service awake or asleep until further notice
+    Pin(services::PinTo),
     /// Show what a server of this machine has written
     Output(services::Written),
     /// Type a line into the console of a server of this machine
@@ -93,6 +95,7 @@ pub fn main() -> ExitCode {
             Command::Services(command) => command.run().await,
             Command::Wake(command) => command.run().await,
             Command::Sleep(command) => command.run().await,
+            Command::Pin(command) => command.run().await,
             Command::Output(command) => command.run().await,
             Command::Console(command) => command.run().await,
             Command::DemoServer(command) => command.run().await,

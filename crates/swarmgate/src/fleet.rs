@@ -119,11 +119,13 @@ impl Fleet {
             Verdict::Relay(seat, _) | Verdict::Wait(seat, _) => Some(seat.clone()),
             Verdict::Answer(_) | Verdict::Forward(_) | Verdict::Refuse(_) => None,
         };
-        if !effects.is_empty() {
+        // Only a join that waits, or starts something, changes anything to publish or to be reminded of.
+        let quiet = effects.is_empty() && !matches!(verdict, Verdict::Wait(..));
+        if !quiet {
             self.publish(&mut core, now);
         }
         drop(core);
-        if !effects.is_empty() {
+        if !quiet {
             self.carry_out(effects);
             self.shared.due.notify_one();
         }
@@ -155,7 +157,10 @@ impl Fleet {
         const PAUSE: Duration = Duration::from_millis(20);
         const AT_LEAST_EVERY: Duration = Duration::from_secs(60);
         while !stop.is_cancelled() {
-            self.with(|core, now| core.tick(now));
+            self.with(|core, now| {
+                core.set_wall(now, jiff::Timestamp::now());
+                core.tick(now);
+            });
             let latest = self.now() + AT_LEAST_EVERY;
             let deadline = self.look(|core, _| core.next_deadline()).map_or(latest, |due| due.min(latest));
             let pause = tokio::time::sleep(PAUSE);
@@ -215,6 +220,9 @@ fn log(event: &Event) {
     match event {
         Event::Changed { service, from, to, why } => {
             tracing::info!(%service, from, to, why = why.as_str(), "state changed");
+        }
+        Event::StoppedWithPlayers { service, seats, online } => {
+            tracing::warn!(%service, seats, online, "somebody else stopped it while players were in it");
         }
         Event::RouteConflict(conflict) => tracing::warn!(
             claim = conflict.claim.as_str(),

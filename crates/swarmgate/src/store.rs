@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     fn learned(boot_ms: u64) -> Learned {
-        Learned { status: None, boots_ms: [boot_ms].into() }
+        Learned { boots_ms: [boot_ms].into(), ..Learned::default() }
     }
 
     #[test]

@@ -146,6 +146,8 @@ pub const KEYS: &[Key] = &[
         "Whether the server is stopped when nobody plays."),
     key("server.NAME.idle", "duration", r#""15m""#,
         "How long it must have been empty, without a break, before it is stopped."),
+    key("server.NAME.awake", "list of hours", "[]",
+        "Hours in which it is kept awake: started when they begin and not put to sleep before they end, as in `mon-fri 18:00-23:00 Europe/Berlin`. Hours that end before they begin go on past midnight."),
     key("server.NAME.players", r#"`"game"` or `"connections"`"#, r#""game""#,
         "Who says that it is empty. `game`: its own answer to a server list ping; one that does not answer is kept awake. `connections`: the gate's own connections, for a game that cannot be asked; players who reach it another way are not seen."),
     key("server.NAME.ready", r#"`"status"` or `"tcp"`"#, r#""status""#,

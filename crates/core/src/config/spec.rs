@@ -25,6 +25,7 @@ pub(super) fn read(section: &mut Section<'_, '_>, base: &Spec) -> Spec {
         wake: section.boolean("wake").unwrap_or(base.wake),
         sleep: section.boolean("sleep").unwrap_or(base.sleep),
         idle: section.text("idle", value::duration).unwrap_or(base.idle),
+        awake: section.list("awake", value::hours).unwrap_or_else(|| base.awake.clone()),
         start_timeout: section.text("start_timeout", value::duration).unwrap_or(base.start_timeout),
         cooldown: section.text("cooldown", value::duration).unwrap_or(base.cooldown),
         wait: section.choice("wait", &[("hold", Wait::Hold), ("kick", Wait::Kick)]).unwrap_or(base.wait),

@@ -7,6 +7,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 
 use super::problem::Fault;
+use crate::hours::Hours;
 use crate::name::{HostName, HostPattern};
 use crate::service::Endpoint;
 
@@ -53,6 +54,11 @@ pub fn rate(text: &str) -> Result<Duration, Fault> {
         _ => return Err(bad()),
     };
     unit.checked_div(count).filter(|every| !every.is_zero()).ok_or_else(bad)
+}
+
+/// Such as `mon-fri 18:00-23:00 Europe/Berlin`.
+pub fn hours(text: &str) -> Result<Hours, Fault> {
+    Hours::parse(text).map_err(|error| Fault::new(error.to_string(), ""))
 }
 
 /// `10.0.0.0/8`, `2001:db8::/32`; an address alone is a network of one.

@@ -1,13 +1,17 @@
 //! One service as the fleet knows it: what its source says, who sits in it, and what is under way.
 
+mod idle;
+mod show;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{CommandError, Probe, Probed, Report};
-use crate::event::Event;
-use crate::knock::{Face, Target};
+use jiff::Timestamp;
+
+use super::{Probe, Probed};
 use crate::learned::Learned;
+use crate::learned::Pin;
 use crate::moment::Moment;
 use crate::service::{Players, Ready, Running, Service, ServiceId, Spec, State};
 use crate::span;
@@ -23,8 +27,6 @@ const WATCH_POLL: Duration = Duration::from_secs(60);
 const SHORTEST_COOLDOWN: Duration = Duration::from_secs(1);
 /// After a failed attempt to stop a service.
 const SLEEP_RETRY: Duration = Duration::from_secs(30);
-/// Unanswered probes in a row before the game counts as silent.
-const SILENCE: u32 = 3;
 
 #[derive(Debug)]
 pub(super) struct Record {
@@ -60,6 +62,10 @@ pub(super) struct Record {
     probing: bool,
     probe_at: Moment,
     learned: Arc<Learned>,
+    /// What its owner wants of it now, whoever joins.
+    wanted: Wanted,
+    /// The players who were in it when it stopped without the gate's doing.
+    lost: Option<Lost>,
     /// Its face differs from the one published last.
     pub changed: bool,
     /// Why the next change of state happens, where the state itself does not say.
@@ -103,6 +109,20 @@ enum Sleep {
     RetryAt(Moment),
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// As players come and go.
+    Free,
+    Awake,
+    Asleep,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Lost {
+    seats: usize,
+    online: u32,
+}
+
 #[derive(Debug)]
 struct Failure {
     reason: String,
@@ -138,6 +158,8 @@ impl Record {
             probing: false,
             probe_at: now,
             learned,
+            wanted: Wanted::Free,
+            lost: None,
             changed: true,
             cause: "",
         }
@@ -162,6 +184,7 @@ impl Record {
         let first = matches!(self.believed, State::Unknown { .. });
         let before = std::mem::replace(&mut self.believed, service.state);
         if run_of(&before) != run_of(&self.believed) {
+            self.note_lost(&before);
             self.forget_run(now);
         }
         let news = !matches!(before, State::Failed { .. });
@@ -259,6 +282,39 @@ impl Record {
         keep.then(|| Arc::clone(&self.learned))
     }
 
+    /// Works out what its owner wants of it at this time of the week.
+    pub fn plan(&mut self, wall: Option<Timestamp>) {
+        let warm = || wall.is_some_and(|wall| self.spec.awake.iter().any(|hours| hours.cover(wall)));
+        self.wanted = match self.learned.pin {
+            Pin::Asleep => Wanted::Asleep,
+            Pin::Awake => Wanted::Awake,
+            Pin::None if warm() => Wanted::Awake,
+            Pin::None => Wanted::Free,
+        };
+    }
+
+    pub fn is_pinned_asleep(&self) -> bool {
+        self.wanted == Wanted::Asleep
+    }
+
+    pub fn pin(&mut self, pin: Pin) -> Arc<Learned> {
+        Arc::make_mut(&mut self.learned).pin = pin;
+        self.changed = true;
+        Arc::clone(&self.learned)
+    }
+
+    /// It sleeps though its owner wants it awake. One that failed is not hammered: a start is tried again
+    /// when the failure is forgotten.
+    pub fn due_wake(&self) -> bool {
+        self.wanted == Wanted::Awake
+            && self.shown == State::Asleep
+            && self.believed == State::Asleep
+            && self.scalable
+            && self.present
+            && self.stale.is_none()
+            && self.wake.is_none()
+    }
+
     pub fn begin_wake(&mut self, cause: &'static str, now: Moment) {
         self.failure = None;
         self.cause = cause;
@@ -340,73 +396,10 @@ impl Record {
         left.filter(|left| !left.is_zero())
     }
 
-    pub fn may_sleep_by_hand(&self, force: bool) -> Result<(), CommandError> {
-        let id = || self.id.clone();
-        if !self.scalable {
-            return Err(CommandError::NotScalable(id()));
-        }
-        if self.stale.is_some() {
-            return Err(CommandError::Stale(id()));
-        }
-        match (&self.shown, force) {
-            (State::Asleep | State::Stopping | State::Unknown { .. }, _) => {
-                Err(CommandError::NotNow(id(), self.shown.word()))
-            }
-            (State::Failed { .. }, _) if !matches!(self.believed, State::Running(_)) => {
-                Err(CommandError::NotNow(id(), self.shown.word()))
-            }
-            (_, true) => Ok(()),
-            (State::Running(_), false) if self.spec.players == Players::Game && self.online.is_none() => {
-                Err(CommandError::UnknownPlayers(id()))
-            }
-            (
-                State::Starting { .. } | State::Running(_) | State::Restarting { .. } | State::Failed { .. },
-                false,
-            ) => {
-                let (seats, online) = (self.seats.len(), self.online.unwrap_or(0));
-                if seats == 0 && online == 0 {
-                    Ok(())
-                } else {
-                    Err(CommandError::Occupied { service: id(), seats, online })
-                }
-            }
-        }
-    }
-
-    pub fn begin_sleep(&mut self, cause: &'static str) {
-        self.cause = cause;
-        self.wake = None;
-        self.sleep = Sleep::Due;
-    }
-
-    /// Hands out the decision to sleep, once.
-    pub fn take_sleep(&mut self) -> bool {
-        let due = self.sleep == Sleep::Due && !self.scaling && self.stale.is_none();
-        if due {
-            self.sleep = Sleep::Asked;
-            self.scaling = true;
-        }
-        due
-    }
-
     /// Hands out the decision to start.
     pub fn take_wake(&mut self, now: Moment) {
         self.advance_wake(Step::Asked, now);
         self.scaling = true;
-    }
-
-    /// It has been empty for its whole idle time, and nothing speaks against sleep.
-    ///
-    /// With the game's own count, `idle_since` only stands between two answers of "nobody", and this is
-    /// asked right after one: an old answer never puts a server to sleep.
-    pub fn due_sleep(&self, now: Moment) -> bool {
-        let fresh = match self.spec.players {
-            Players::Connections => true,
-            Players::Game => self.empty_at == Some(now),
-        };
-        self.may_sleep(now)
-            && fresh
-            && self.idle_since.is_some_and(|since| now.since(since) >= self.spec.idle)
     }
 
     pub fn due_probe(&mut self, now: Moment) -> Option<Probe> {
@@ -448,141 +441,6 @@ impl Record {
         [probe, self.wake_deadline(), cooled, self.sleep_deadline()].into_iter().flatten().min()
     }
 
-    /// Works out what to show; an event if that changed and is worth a line.
-    pub fn refresh(&mut self, now: Moment) -> Option<Event> {
-        // A wake during the way to sleep is for the next run, not for this one.
-        let arrived = self.is_ready() && !self.is_falling_asleep();
-        if arrived && self.wake.as_ref().is_some_and(|wake| wake.step != Step::Asked) {
-            self.wake = None;
-        }
-        let shown = self.show(now);
-        if shown == self.shown {
-            return None;
-        }
-        self.changed = true;
-        let before = std::mem::replace(&mut self.shown, shown);
-        if before.word() == self.shown.word() {
-            return None;
-        }
-        self.shown_since = now;
-        Some(Event::Changed {
-            service: self.id.clone(),
-            from: before.word(),
-            to: self.shown.word(),
-            why: self.why(),
-        })
-    }
-
-    /// Why it is in the state it has just come to.
-    fn why(&mut self) -> String {
-        let cause = std::mem::take(&mut self.cause);
-        let reason = match &self.shown {
-            State::Running(_) if self.scalable => "the game answers",
-            State::Running(_) => "it has an address",
-            State::Asleep => "it is not running",
-            State::Stopping => "it was told to stop",
-            state @ (State::Starting { .. }
-            | State::Restarting { .. }
-            | State::Failed { .. }
-            | State::Unknown { .. }) => state.reason().unwrap_or_default(),
-        };
-        if cause.is_empty() { reason.to_owned() } else { format!("{cause}: {reason}") }
-    }
-
-    pub fn target(&self) -> Option<Target> {
-        let State::Running(running) = &self.shown else { return None };
-        (!running.endpoints.is_empty()).then(|| Target {
-            service: self.id.clone(),
-            spec: Arc::clone(&self.spec),
-            endpoints: running.endpoints.clone(),
-        })
-    }
-
-    pub fn face(&self, now: Moment) -> Face {
-        let usual = self.learned.boot_time();
-        let eta = match &self.wake {
-            Some(wake) if wake.step != Step::Queued => {
-                usual.map(|usual| usual.saturating_sub(now.since(wake.asked)))
-            }
-            Some(_) | None => usual,
-        };
-        Face {
-            service: self.id.clone(),
-            spec: Arc::clone(&self.spec),
-            state: self.shown.clone(),
-            eta: eta.filter(|eta| !eta.is_zero()),
-            learned: Arc::clone(&self.learned),
-        }
-    }
-
-    pub fn report(&self, now: Moment) -> Report {
-        let mut problems = self.problems.clone();
-        problems.extend(self.stale.as_ref().map(|why| {
-            format!("its orchestrator does not answer ({why}); the last known state stands, nothing is started or stopped")
-        }));
-        if self.silent >= SILENCE && self.is_ready() {
-            problems.push(format!(
-                "the game does not answer a status ping ({}), so it is kept awake",
-                self.silence
-            ));
-        }
-        if matches!(&self.believed, State::Running(running) if running.endpoints.is_empty()) {
-            problems.push("it runs, but at no address the gate can reach".to_owned());
-        }
-        Report {
-            face: self.face(now),
-            since: self.shown_since,
-            seats: self.seats.len(),
-            online: self.online,
-            scalable: self.scalable,
-            sleeps_at: self.sleeps_at(),
-            last_failure: self.failure.as_ref().map(|failure| failure.reason.clone()),
-            problems,
-        }
-    }
-
-    fn show(&self, now: Moment) -> State {
-        if self.is_falling_asleep() {
-            return State::Stopping;
-        }
-        if let Some(wake) = &self.wake
-            && matches!(self.believed, State::Asleep | State::Failed { .. })
-        {
-            let reason = match wake.step {
-                Step::Queued => "waiting for its turn",
-                Step::Asked | Step::Accepted => "told to start",
-            };
-            return State::Starting { reason: reason.to_owned() };
-        }
-        if let (Some(failure), None) = (&self.failure, &self.wake)
-            && self.shows_failure(failure, now)
-        {
-            return State::Failed { reason: failure.reason.clone() };
-        }
-        match &self.believed {
-            State::Running(_) if !self.is_ready() => {
-                State::Starting { reason: "it runs, the game does not answer yet".to_owned() }
-            }
-            state @ (State::Running(_)
-            | State::Asleep
-            | State::Starting { .. }
-            | State::Restarting { .. }
-            | State::Stopping
-            | State::Failed { .. }
-            | State::Unknown { .. }) => state.clone(),
-        }
-    }
-
-    /// A failed start is shown until something better is known, or until a join may try again.
-    fn shows_failure(&self, failure: &Failure, now: Moment) -> bool {
-        match &self.believed {
-            State::Asleep => now < failure.until,
-            State::Failed { .. } | State::Starting { .. } | State::Restarting { .. } => true,
-            State::Running(_) => !self.is_ready(),
-            State::Stopping | State::Unknown { .. } => false,
-        }
-    }
-
     fn fail(&mut self, reason: String, now: Moment) {
         self.wake = None;
         self.failure = Some(Failure { reason, until: now + self.spec.cooldown.max(SHORTEST_COOLDOWN) });
@@ -608,17 +466,13 @@ impl Record {
         }
     }
 
-    fn count(&mut self, online: Option<u32>, now: Moment) {
-        self.online = online;
-        if self.spec.players == Players::Connections {
-            return;
-        }
-        match online {
-            Some(0) if self.seats.is_empty() => {
-                self.idle_since.get_or_insert(now);
-                self.empty_at = Some(now);
-            }
-            Some(_) | None => self.idle_since = None,
+    /// A stop that nobody here asked for, with players in it, is worth a loud word.
+    fn note_lost(&mut self, before: &State) {
+        let ran = matches!(before, State::Running(_));
+        let ended = matches!(self.believed, State::Stopping | State::Asleep);
+        let (seats, online) = (self.seats.len(), self.online.unwrap_or(0));
+        if ran && ended && self.scalable && !self.is_falling_asleep() && (seats > 0 || online > 0) {
+            self.lost = Some(Lost { seats, online });
         }
     }
 
@@ -642,42 +496,10 @@ impl Record {
         }
     }
 
-    fn may_sleep(&self, now: Moment) -> bool {
-        let asked = match self.sleep {
-            Sleep::No => false,
-            Sleep::RetryAt(at) => now < at,
-            Sleep::Due | Sleep::Asked => true,
-        };
-        !asked
-            && !self.scaling
-            && self.present
-            && self.scalable
-            && self.spec.sleep
-            && self.stale.is_none()
-            && self.wake.is_none()
-            && self.seats.is_empty()
-            && self.is_ready()
-    }
-
     /// A start that is being stopped fails when that is over, so that those who wait can see it.
     fn wake_deadline(&self) -> Option<Moment> {
         let runs = |wake: &&Wake| wake.step != Step::Queued && self.believed != State::Stopping;
         self.wake.as_ref().filter(runs).map(|wake| wake.deadline)
-    }
-
-    /// When it sleeps by the gate's own count; the game's answers are decided on as they come.
-    fn sleep_deadline(&self) -> Option<Moment> {
-        let idle = self.idle_since? + self.spec.idle;
-        let at = match self.sleep {
-            Sleep::RetryAt(retry) => idle.max(retry),
-            Sleep::No | Sleep::Due | Sleep::Asked => idle,
-        };
-        (self.spec.players == Players::Connections && self.may_sleep(at)).then_some(at)
-    }
-
-    fn sleeps_at(&self) -> Option<Moment> {
-        let since = self.idle_since?;
-        (self.spec.sleep && self.scalable && self.is_ready()).then(|| since + self.spec.idle)
     }
 
     fn wants_probe(&self, running: &Running) -> bool {
@@ -688,13 +510,13 @@ impl Record {
         if !self.is_ready() {
             return READY_POLL;
         }
-        if !self.scalable || !self.spec.sleep {
+        if !self.scalable || !self.is_let_sleep() {
             return WATCH_POLL;
         }
         let (least, most) = PLAYER_POLL;
-        let usual = (self.spec.idle / 4).clamp(least, most);
+        let usual = (self.idle_time() / 4).clamp(least, most);
         match self.idle_since {
-            Some(since) => usual.min(now.until(since + self.spec.idle)).max(Duration::from_millis(100)),
+            Some(since) => usual.min(now.until(since + self.idle_time())).max(Duration::from_millis(100)),
             None => usual,
         }
     }
@@ -705,10 +527,6 @@ impl Record {
             Some(run) => !self.scalable || self.ready_run.as_ref() == Some(run),
             None => false,
         }
-    }
-
-    fn is_falling_asleep(&self) -> bool {
-        matches!(self.sleep, Sleep::Due | Sleep::Asked)
     }
 
     fn wake_is(&self, step: Step) -> bool {

@@ -573,3 +573,102 @@ fn a_failed_stop_is_tried_again() {
     world.players("r1", Some(0), at(142));
     assert_eq!(world.scales(), [false]);
 }
+
+#[test]
+fn pinned_awake_it_is_started_and_never_sleeps() {
+    let mut world = World::new(|spec| spec.idle = Duration::from_secs(100));
+    world.see(State::Asleep, at(1));
+    world.fleet.pin(&id("mc"), Pin::Awake, at(2)).unwrap();
+    assert_eq!(world.scales(), [true]);
+    world.scaled(true, at(2));
+    world.up_and_empty(at(10));
+    world.players("r1", Some(0), at(5_000));
+    assert_eq!(world.scales(), [] as [bool; 0]);
+    world.fleet.pin(&id("mc"), Pin::None, at(5_001)).unwrap();
+    world.players("r1", Some(0), at(5_002));
+    assert_eq!(world.scales(), [false]);
+}
+
+#[test]
+fn a_pin_awake_does_not_hammer_a_server_that_fails() {
+    let mut world = World::new(|spec| spec.cooldown = Duration::from_secs(60));
+    world.see(State::Asleep, at(1));
+    world.fleet.pin(&id("mc"), Pin::Awake, at(2)).unwrap();
+    world.fleet.scaled(&id("mc"), true, Err("no".into()), at(3));
+    world.see(State::Asleep, at(3));
+    world.fleet.tick(at(62));
+    assert_eq!(world.scales(), [true]);
+    world.fleet.tick(at(63));
+    world.fleet.tick(at(64));
+    assert_eq!(world.scales(), [true], "tried again after the cooldown");
+}
+
+#[test]
+fn pinned_asleep_it_lets_its_players_finish_and_wakes_for_nobody() {
+    let mut world = World::new(|spec| spec.idle = Duration::from_secs(100));
+    world.up_and_empty(at(10));
+    let seat = world.seat(at(11));
+    world.fleet.pin(&id("mc"), Pin::Asleep, at(12)).unwrap();
+    world.players("r1", Some(1), at(13));
+    assert_eq!(world.scales(), [] as [bool; 0]);
+    world.fleet.release(&seat, at(14));
+    world.players("r1", Some(0), at(15));
+    assert_eq!(world.scales(), [false]);
+    world.scaled(false, at(15));
+    world.see(State::Asleep, at(16));
+    assert_eq!(refusal(&world.join("192.0.2.1", at(17))), "pinned_asleep");
+    assert_eq!(world.scales(), [] as [bool; 0]);
+}
+
+#[test]
+fn a_pin_is_kept_and_recalled() {
+    let mut world = World::new(|_| {});
+    world.see(State::Asleep, at(1));
+    world.fleet.pin(&id("mc"), Pin::Asleep, at(2)).unwrap();
+    world.collect();
+    let kept = world.effects.iter().find_map(|effect| match effect {
+        Effect::Remember { learned, .. } => Some((**learned).clone()),
+        _ => None,
+    });
+    let mut again = World::new(|_| {});
+    again.fleet.recall("process/mc".into(), kept.unwrap());
+    again.see(State::Asleep, at(1));
+    assert_eq!(refusal(&again.join("192.0.2.1", at(2))), "pinned_asleep");
+}
+
+#[test]
+fn warm_hours_start_it_and_keep_it_awake() {
+    let mut world = World::new(|spec| {
+        spec.idle = Duration::from_secs(100);
+        spec.awake = vec![crate::hours::Hours::parse("18:00-23:00 Europe/Berlin").unwrap()];
+    });
+    world.see(State::Asleep, at(0));
+    world.fleet.set_wall(at(0), "2026-12-01T16:59:00Z".parse().unwrap());
+    world.fleet.tick(at(59));
+    assert_eq!(world.scales(), [] as [bool; 0]);
+    world.fleet.tick(at(60));
+    assert_eq!(world.scales(), [true]);
+    world.scaled(true, at(60));
+    world.up_and_empty(at(70));
+    world.players("r1", Some(0), at(5 * 3600));
+    assert_eq!(world.scales(), [] as [bool; 0]);
+    world.players("r1", Some(0), at(5 * 3600 + 60));
+    assert_eq!(world.scales(), [false], "after the hours it sleeps, having been empty long enough");
+}
+
+#[test]
+fn a_populated_server_that_somebody_else_stops_is_reported() {
+    for (seated, online, told) in [(true, 0, true), (false, 3, true), (false, 0, false)] {
+        let mut world = World::new(|_| {});
+        world.up_and_empty(at(10));
+        let _seat = seated.then(|| world.seat(at(11)));
+        world.players("r1", Some(online), at(12));
+        world.effects.clear();
+        world.see(State::Stopping, at(20));
+        let lost = world
+            .effects
+            .iter()
+            .any(|effect| matches!(effect, Effect::Tell(Event::StoppedWithPlayers { .. })));
+        assert_eq!(lost, told, "{seated} {online}");
+    }
+}

@@ -50,6 +50,7 @@ pub const LABELS: &[Entry] = &[
     key("default_wakes"),
     aliased("sleep", "auto-scale-down"),
     key("idle"),
+    key("awake"),
     key("players"),
     key("ready"),
     aliased("start_timeout", "auto-scale-wait-timeout"),

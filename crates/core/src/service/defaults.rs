@@ -13,6 +13,7 @@ impl Default for Spec {
             wake: true,
             sleep: true,
             idle: Duration::from_secs(15 * 60),
+            awake: Vec::new(),
             start_timeout: Duration::from_secs(10 * 60),
             cooldown: Duration::from_secs(60),
             wait: Wait::Hold,

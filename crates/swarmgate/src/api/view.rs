@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use swarmgate_core::fleet::Report;
+use swarmgate_core::learned::Pin;
 use swarmgate_core::moment::Moment;
 use swarmgate_core::service::State;
 
@@ -20,6 +21,8 @@ pub struct ServiceView {
     pub since_seconds: u64,
     /// Connections that hold a seat: players in it and players who wait.
     pub seats: usize,
+    /// `none`, `awake` or `asleep`.
+    pub pin: Pin,
     /// By the game's own count; `null` if it has not said.
     pub players: Option<u32>,
     pub endpoints: Vec<String>,
@@ -54,6 +57,7 @@ impl ServiceView {
             reason: face.state.reason().map(str::to_owned),
             since_seconds: now.since(report.since).as_secs(),
             seats: report.seats,
+            pin: report.pin,
             players: report.online,
             endpoints: endpoints.iter().map(ToString::to_string).collect(),
             sleeps_in_seconds: report.sleeps_at.map(|at| now.until(at).as_secs()),

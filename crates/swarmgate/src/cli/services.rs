@@ -4,6 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use swarmgate_core::learned::Pin;
 use swarmgate_core::span;
 
 use super::Common;
@@ -54,6 +55,24 @@ pub struct Sleep {
 impl Sleep {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         let path = format!("/v1/services/{}/sleep?force={}", encode(&self.name), self.force);
+        act(&Control::of(&self.common)?, &path, self.common.output()).await
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct PinTo {
+    /// The service's name
+    name: String,
+    /// `none` lets players and the idle time decide again
+    #[arg(value_parser = ["awake", "asleep", "none"])]
+    to: String,
+    #[command(flatten)]
+    common: Common,
+}
+
+impl PinTo {
+    pub async fn run(self) -> anyhow::Result<ExitCode> {
+        let path = format!("/v1/services/{}/pin/{}", encode(&self.name), self.to);
         act(&Control::of(&self.common)?, &path, self.common.output()).await
     }
 }
@@ -134,9 +153,14 @@ fn human(services: &[ServiceView]) -> String {
 }
 
 fn doing(service: &ServiceView) -> String {
+    let pinned = match service.pin {
+        Pin::None => "",
+        Pin::Awake => ", pinned awake",
+        Pin::Asleep => ", pinned asleep",
+    };
     match &service.reason {
-        Some(reason) => format!("{} ({reason})", service.state),
-        None => service.state.clone(),
+        Some(reason) => format!("{} ({reason}){pinned}", service.state),
+        None => format!("{}{pinned}", service.state),
     }
 }
 

@@ -59,21 +59,19 @@ fn decided(view: &View, service: &ServiceId) -> Option<Outcome> {
             endpoints: running.endpoints.clone(),
         })),
         State::Failed { .. } => Some(Outcome::Failed),
-        State::Asleep
-        | State::Starting { .. }
-        | State::Restarting { .. }
-        | State::Stopping
-        | State::Unknown { .. } => None,
+        // Whoever waits had it started, so somebody has put it back to sleep since.
+        State::Asleep => Some(Outcome::Over),
+        State::Starting { .. } | State::Restarting { .. } | State::Stopping | State::Unknown { .. } => None,
     }
 }
 
 /// Ready when the client has closed, or says more than it may. Cancel-safe: what is read is kept.
 async fn gone(stream: &TcpStream, raw: &mut Vec<u8>) {
-    let mut chunk = [0; 1024];
     loop {
         if stream.readable().await.is_err() {
             return;
         }
+        let mut chunk = [0; 1024];
         match stream.try_read(&mut chunk) {
             Ok(0) => return,
             Ok(read) if raw.len() + read > MOST_BUFFERED => return,

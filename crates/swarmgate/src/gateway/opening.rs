@@ -155,11 +155,12 @@ async fn read_knock(
 
 /// Appends what has arrived, at least one byte.
 async fn more(stream: &TcpStream, raw: &mut Vec<u8>, deadline: Instant) -> Result<(), NoOpening> {
-    let mut chunk = [0; 2048];
     loop {
         if timeout_at(deadline, stream.readable()).await.is_err() {
             return Err(if raw.is_empty() { NoOpening::Silent } else { NoOpening::Slow });
         }
+        // Made only now: kept over the wait, it would be part of every connection's future.
+        let mut chunk = [0; 2048];
         match stream.try_read(&mut chunk) {
             Ok(0) => return Err(if raw.is_empty() { NoOpening::Nothing } else { NoOpening::Closed }),
             Ok(read) => {

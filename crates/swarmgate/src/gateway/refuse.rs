@@ -78,10 +78,10 @@ async fn disconnect(mut stream: TcpStream, client: Client, reason: &Component) {
 /// Closing with unread bytes would send a reset, which may overtake the sentence.
 async fn drain(stream: &TcpStream) -> io::Result<()> {
     const MOST: usize = 64 * 1024;
-    let mut chunk = [0; 1024];
     let mut drained = 0;
     while drained < MOST {
         stream.readable().await?;
+        let mut chunk = [0; 1024];
         match stream.try_read(&mut chunk) {
             Ok(0) => break,
             Ok(read) => drained += read,

@@ -357,9 +357,15 @@ mod tests {
         size_of::<F>()
     }
 
+    const fn size4<A, B, C, D, F>(_: fn(A, B, C, D) -> F) -> usize {
+        size_of::<F>()
+    }
+
     #[test]
     fn a_relayed_connection_costs_little_memory() {
         // It is paid once per player for hours; what comes before the relay is boxed and gone by then.
+        let before = size4(prepare);
+        assert!(before <= 4_096, "before the relay, a connection takes {before} bytes");
         let bytes = size(serve);
         assert!(bytes <= 512, "the future of a connection takes {bytes} bytes");
     }

@@ -230,6 +230,7 @@ pub fn spec() -> Spec {
         wake: true,
         sleep: true,
         idle: Duration::from_secs(600),
+        awake: Vec::new(),
         start_timeout: Duration::from_secs(300),
         cooldown: Duration::from_secs(60),
         wait: Wait::Hold,

@@ -1,0 +1,139 @@
+//! When a service is put to sleep.
+
+use std::time::Duration;
+
+use super::{Record, Sleep, Wanted};
+use crate::fleet::CommandError;
+use crate::moment::Moment;
+use crate::service::{Players, State};
+
+impl Record {
+    pub(in crate::fleet) fn may_sleep_by_hand(&self, force: bool) -> Result<(), CommandError> {
+        let id = || self.id.clone();
+        if !self.scalable {
+            return Err(CommandError::NotScalable(id()));
+        }
+        if self.stale.is_some() {
+            return Err(CommandError::Stale(id()));
+        }
+        match (&self.shown, force) {
+            (State::Asleep | State::Stopping | State::Unknown { .. }, _) => {
+                Err(CommandError::NotNow(id(), self.shown.word()))
+            }
+            (State::Failed { .. }, _) if !matches!(self.believed, State::Running(_)) => {
+                Err(CommandError::NotNow(id(), self.shown.word()))
+            }
+            (_, true) => Ok(()),
+            (State::Running(_), false) if self.spec.players == Players::Game && self.online.is_none() => {
+                Err(CommandError::UnknownPlayers(id()))
+            }
+            (
+                State::Starting { .. } | State::Running(_) | State::Restarting { .. } | State::Failed { .. },
+                false,
+            ) => {
+                let (seats, online) = (self.seats.len(), self.online.unwrap_or(0));
+                if seats == 0 && online == 0 {
+                    Ok(())
+                } else {
+                    Err(CommandError::Occupied { service: id(), seats, online })
+                }
+            }
+        }
+    }
+
+    pub(in crate::fleet) fn begin_sleep(&mut self, cause: &'static str) {
+        self.cause = cause;
+        self.wake = None;
+        self.sleep = Sleep::Due;
+    }
+
+    /// Hands out the decision to sleep, once.
+    pub(in crate::fleet) fn take_sleep(&mut self) -> bool {
+        let due = self.sleep == Sleep::Due && !self.scaling && self.stale.is_none();
+        if due {
+            self.sleep = Sleep::Asked;
+            self.scaling = true;
+        }
+        due
+    }
+
+    /// It has been empty for its whole idle time, and nothing speaks against sleep.
+    ///
+    /// With the game's own count, `idle_since` only stands between two answers of "nobody", and this is
+    /// asked right after one: an old answer never puts a server to sleep.
+    pub(in crate::fleet) fn due_sleep(&self, now: Moment) -> bool {
+        let fresh = match self.spec.players {
+            Players::Connections => true,
+            Players::Game => self.empty_at == Some(now),
+        };
+        self.may_sleep(now)
+            && fresh
+            && self.idle_since.is_some_and(|since| now.since(since) >= self.idle_time())
+    }
+
+    pub(in crate::fleet) fn count(&mut self, online: Option<u32>, now: Moment) {
+        self.online = online;
+        if self.spec.players == Players::Connections {
+            return;
+        }
+        match online {
+            Some(0) if self.seats.is_empty() => {
+                self.idle_since.get_or_insert(now);
+                self.empty_at = Some(now);
+            }
+            Some(_) | None => self.idle_since = None,
+        }
+    }
+
+    pub(in crate::fleet) fn may_sleep(&self, now: Moment) -> bool {
+        let asked = match self.sleep {
+            Sleep::No => false,
+            Sleep::RetryAt(at) => now < at,
+            Sleep::Due | Sleep::Asked => true,
+        };
+        !asked
+            && !self.scaling
+            && self.present
+            && self.scalable
+            && self.is_let_sleep()
+            && self.stale.is_none()
+            && self.wake.is_none()
+            && self.seats.is_empty()
+            && self.is_ready()
+    }
+
+    /// When it sleeps by the gate's own count; the game's answers are decided on as they come.
+    pub(in crate::fleet) fn sleep_deadline(&self) -> Option<Moment> {
+        let idle = self.idle_since? + self.idle_time();
+        let at = match self.sleep {
+            Sleep::RetryAt(retry) => idle.max(retry),
+            Sleep::No | Sleep::Due | Sleep::Asked => idle,
+        };
+        (self.spec.players == Players::Connections && self.may_sleep(at)).then_some(at)
+    }
+
+    pub(in crate::fleet) fn sleeps_at(&self) -> Option<Moment> {
+        let since = self.idle_since?;
+        (self.is_let_sleep() && self.scalable && self.is_ready()).then(|| since + self.idle_time())
+    }
+
+    pub(in crate::fleet) fn is_let_sleep(&self) -> bool {
+        match self.wanted {
+            Wanted::Free => self.spec.sleep,
+            Wanted::Awake => false,
+            Wanted::Asleep => true,
+        }
+    }
+
+    /// One that is pinned asleep goes as soon as it is known to be empty.
+    pub(in crate::fleet) fn idle_time(&self) -> Duration {
+        match self.wanted {
+            Wanted::Free | Wanted::Awake => self.spec.idle,
+            Wanted::Asleep => Duration::ZERO,
+        }
+    }
+
+    pub(in crate::fleet) fn is_falling_asleep(&self) -> bool {
+        matches!(self.sleep, Sleep::Due | Sleep::Asked)
+    }
+}

@@ -1,0 +1,157 @@
+//! What everybody is told of a service.
+
+use std::sync::Arc;
+
+use super::{Failure, Lost, Record, Step};
+use crate::event::Event;
+use crate::fleet::Report;
+use crate::knock::{Face, Target};
+use crate::moment::Moment;
+use crate::service::State;
+
+/// Unanswered probes in a row before the game counts as silent.
+const SILENCE: u32 = 3;
+
+impl Record {
+    /// Works out what to show; an event if that changed and is worth a line.
+    pub(in crate::fleet) fn refresh(&mut self, now: Moment) -> Option<Event> {
+        // A wake during the way to sleep is for the next run, not for this one.
+        let arrived = self.is_ready() && !self.is_falling_asleep();
+        if arrived && self.wake.as_ref().is_some_and(|wake| wake.step != Step::Asked) {
+            self.wake = None;
+        }
+        let shown = self.show(now);
+        if shown == self.shown {
+            return None;
+        }
+        self.changed = true;
+        let before = std::mem::replace(&mut self.shown, shown);
+        if before.word() == self.shown.word() {
+            return None;
+        }
+        self.shown_since = now;
+        Some(Event::Changed {
+            service: self.id.clone(),
+            from: before.word(),
+            to: self.shown.word(),
+            why: self.why(),
+        })
+    }
+
+    /// Tells once of players who were in it when somebody else stopped it.
+    pub(in crate::fleet) fn take_lost(&mut self) -> Option<Event> {
+        let Lost { seats, online } = self.lost.take()?;
+        Some(Event::StoppedWithPlayers { service: self.id.clone(), seats, online })
+    }
+
+    /// Why it is in the state it has just come to.
+    fn why(&mut self) -> String {
+        let cause = std::mem::take(&mut self.cause);
+        let reason = match &self.shown {
+            State::Running(_) if self.scalable => "the game answers",
+            State::Running(_) => "it has an address",
+            State::Asleep => "it is not running",
+            State::Stopping => "it was told to stop",
+            state @ (State::Starting { .. }
+            | State::Restarting { .. }
+            | State::Failed { .. }
+            | State::Unknown { .. }) => state.reason().unwrap_or_default(),
+        };
+        if cause.is_empty() { reason.to_owned() } else { format!("{cause}: {reason}") }
+    }
+
+    pub(in crate::fleet) fn target(&self) -> Option<Target> {
+        let State::Running(running) = &self.shown else { return None };
+        (!running.endpoints.is_empty()).then(|| Target {
+            service: self.id.clone(),
+            spec: Arc::clone(&self.spec),
+            endpoints: running.endpoints.clone(),
+        })
+    }
+
+    pub(in crate::fleet) fn face(&self, now: Moment) -> Face {
+        let usual = self.learned.boot_time();
+        let eta = match &self.wake {
+            Some(wake) if wake.step != Step::Queued => {
+                usual.map(|usual| usual.saturating_sub(now.since(wake.asked)))
+            }
+            Some(_) | None => usual,
+        };
+        Face {
+            service: self.id.clone(),
+            spec: Arc::clone(&self.spec),
+            state: self.shown.clone(),
+            eta: eta.filter(|eta| !eta.is_zero()),
+            learned: Arc::clone(&self.learned),
+        }
+    }
+
+    pub(in crate::fleet) fn report(&self, now: Moment) -> Report {
+        let mut problems = self.problems.clone();
+        problems.extend(self.stale.as_ref().map(|why| {
+            format!("its orchestrator does not answer ({why}); the last known state stands, nothing is started or stopped")
+        }));
+        if self.silent >= SILENCE && self.is_ready() {
+            problems.push(format!(
+                "the game does not answer a status ping ({}), so it is kept awake",
+                self.silence
+            ));
+        }
+        if matches!(&self.believed, State::Running(running) if running.endpoints.is_empty()) {
+            problems.push("it runs, but at no address the gate can reach".to_owned());
+        }
+        Report {
+            face: self.face(now),
+            since: self.shown_since,
+            seats: self.seats.len(),
+            online: self.online,
+            scalable: self.scalable,
+            pin: self.learned.pin,
+            sleeps_at: self.sleeps_at(),
+            last_failure: self.failure.as_ref().map(|failure| failure.reason.clone()),
+            problems,
+        }
+    }
+
+    fn show(&self, now: Moment) -> State {
+        if self.is_falling_asleep() {
+            return State::Stopping;
+        }
+        if let Some(wake) = &self.wake
+            && matches!(self.believed, State::Asleep | State::Failed { .. })
+        {
+            let reason = match wake.step {
+                Step::Queued => "waiting for its turn",
+                Step::Asked | Step::Accepted => "told to start",
+            };
+            return State::Starting { reason: reason.to_owned() };
+        }
+        if let (Some(failure), None) = (&self.failure, &self.wake)
+            && self.shows_failure(failure, now)
+        {
+            return State::Failed { reason: failure.reason.clone() };
+        }
+        match &self.believed {
+            State::Running(_) if !self.is_ready() => {
+                State::Starting { reason: "it runs, the game does not answer yet".to_owned() }
+            }
+            state @ (State::Running(_)
+            | State::Asleep
+            | State::Starting { .. }
+            | State::Restarting { .. }
+            | State::Stopping
+            | State::Failed { .. }
+            | State::Unknown { .. }) => state.clone(),
+        }
+    }
+
+    /// A failed start is shown until something better is known, or until a join may try again.
+    fn shows_failure(&self, failure: &Failure, now: Moment) -> bool {
+        match &self.believed {
+            State::Asleep => now < failure.until,
+            State::Failed { .. } | State::Starting { .. } | State::Restarting { .. } => true,
+            State::Running(_) => !self.is_ready(),
+            State::Stopping | State::Unknown { .. } => false,
+        }
+    }
+}
