@@ -37,7 +37,7 @@ struct Shared {
     tasks: TaskTracker,
 }
 
-/// A request to a source, which its loop answers with [`Fleet::scaled`].
+/// A request to a source, whose loop tells the core how it went.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scale {
     pub service: ServiceId,
