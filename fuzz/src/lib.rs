@@ -3,12 +3,13 @@
 use std::fmt::Debug;
 
 use swarmgate_minecraft::address::Address;
+use swarmgate_minecraft::client::{Client, Cookies};
 use swarmgate_minecraft::handshake::{self, Rewrite};
 use swarmgate_minecraft::knock::{self, Knock};
 use swarmgate_minecraft::proxy_header::{self, Version};
 use swarmgate_minecraft::status::{self, Responder, StatusAnswer, StatusSummary};
 use swarmgate_minecraft::text::{Component, plain_of};
-use swarmgate_minecraft::{legacy, login};
+use swarmgate_minecraft::{legacy, login, nbt, srv};
 
 /// Long enough for everything that matters, short enough to be parsed once per byte.
 const LONGEST: usize = 600;
@@ -70,6 +71,29 @@ pub fn legacy(data: &[u8]) {
         let text = legacy::parse_kick(&bytes).expect("our own kick").expect("a whole kick");
         assert_eq!(legacy::Answer::from_kick(&text).map(|again| again.online), Some(answer.online));
     }
+}
+
+/// A server's bytes as `join` reads them: however they are split, they lead to the same steps.
+pub fn client(data: &[u8]) {
+    let Some((choice, data)) = data.split_first() else { return };
+    let protocol = [47, 764, 767, 777][usize::from(*choice) % 4];
+    let steps = |pieces: std::slice::Chunks<'_, u8>| {
+        let mut client = Client::new(protocol, Cookies::new());
+        let mut steps = Vec::new();
+        for piece in pieces {
+            client.receive(piece);
+            while let Some(step) = client.step().transpose() {
+                let over = step.is_err();
+                steps.push(step);
+                if over {
+                    return steps;
+                }
+            }
+        }
+        steps
+    };
+    assert_eq!(steps(data.chunks(1)), steps(data.chunks(LONGEST.max(data.len()))));
+    let _ = (nbt::read(data), srv::answer(0x1234, data));
 }
 
 /// A server's bytes as a client reads them, and a client's as the gate does.

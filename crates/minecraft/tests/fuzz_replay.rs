@@ -11,8 +11,9 @@ type Target = fn(&[u8]);
 
 #[test]
 fn the_corpus_holds() {
-    let targets: [(&str, Target); 6] = [
+    let targets: [(&str, Target); 7] = [
         ("address", targets::address),
+        ("client", targets::client),
         ("knock", targets::knock),
         ("legacy", targets::legacy),
         ("proxy_header", targets::proxy_header),

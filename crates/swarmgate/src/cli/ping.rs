@@ -26,7 +26,7 @@ pub struct Ping {
     #[command(flatten)]
     reach: Reach,
     /// Ask as versions before 1.7 did
-    #[arg(long, value_name = "FORM", num_args = 0..=1, default_missing_value = "1.6")]
+    #[arg(long, value_name = "FORM", num_args = 0..=1, require_equals = true, default_missing_value = "1.6")]
     legacy: Option<Legacy>,
 }
 

@@ -25,8 +25,8 @@ use super::output::{Output, complaint};
 use crate::dial::{DialError, dial};
 
 const GAME_PORT: u16 = 25565;
-/// The first version that says in the handshake of a ping what was typed, not what DNS made of it.
-const SAYS_WHAT_WAS_TYPED: i32 = 755;
+/// 1.17.
+const PINGS_SAY_WHAT_WAS_TYPED: i32 = 755;
 /// The server could not be asked: as for a wrong command line, neither yes nor no.
 pub const NOT_REACHED: u8 = 2;
 
@@ -40,7 +40,7 @@ pub struct Reach {
     #[arg(long, value_name = "ADDR:PORT")]
     pub via: Option<Address>,
     /// Speak as this version of the game: a release such as 1.20.4, or a protocol number
-    #[arg(long, value_name = "VERSION", default_value = "26.3", value_parser = protocol)]
+    #[arg(long, value_name = "VERSION", default_value = "26.3", allow_hyphen_values = true, value_parser = protocol)]
     pub protocol: i32,
     /// Give up when the server is silent for so many seconds
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
@@ -135,12 +135,9 @@ impl Reach {
 }
 
 impl Reached {
-    /// The address a handshake names: since 1.17 a ping says what was typed, a login what DNS made of it.
+    /// The address that the handshake of a ping or a login names.
     pub fn said<'a>(&'a self, typed: &'a Address, protocol: i32, login: bool) -> &'a Address {
-        match &self.srv {
-            Some(srv) if login || protocol < SAYS_WHAT_WAS_TYPED => srv,
-            Some(_) | None => typed,
-        }
+        said(self.srv.as_ref(), typed, protocol, login)
     }
 
     pub async fn send(&mut self, bytes: &[u8]) -> Result<(), Trouble> {
@@ -220,6 +217,11 @@ impl Trouble {
             Self::Broken(_) => "broken",
         }
     }
+}
+
+/// Since 1.17 a ping says what was typed; a login says what DNS made of it.
+fn said<'a>(srv: Option<&'a Address>, typed: &'a Address, protocol: i32, login: bool) -> &'a Address {
+    srv.filter(|_| login || protocol < PINGS_SAY_WHAT_WAS_TYPED).unwrap_or(typed)
 }
 
 /// The program that sends this first.
@@ -317,7 +319,7 @@ mod tests {
             ("[::1", Err("there is a '[' without its ']'")),
             ("[::1]7", Err("\"7\" follows the ']' where a ':' and a port may stand")),
             ("", Err("the name is empty")),
-            ("http://mc.example.com:80", Err("'/' is not a character a hostname may have")),
+            ("http://mc.example.com:80", Err("':' is not a character a hostname may have")),
         ] {
             let parsed = text.parse::<Address>().map(|address| (address.host, address.port));
             let expected = expected.map(|(host, port)| (host.to_owned(), port)).map_err(str::to_owned);
@@ -337,6 +339,17 @@ mod tests {
             ("localhost", false),
         ] {
             assert_eq!(text.parse::<Address>().unwrap().may_have_record(), may, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_a_handshake_says() {
+        let [typed, srv] = ["example.com", "mc.example.com.:25566"].map(|text| text.parse().unwrap());
+        for (protocol, login, with_record) in
+            [(754, false, &srv), (755, false, &typed), (754, true, &srv), (777, true, &srv)]
+        {
+            assert_eq!(said(Some(&srv), &typed, protocol, login), with_record, "{protocol} {login}");
+            assert_eq!(said(None, &typed, protocol, login), &typed);
         }
     }
 

@@ -1,0 +1,77 @@
+use serde_json::json;
+
+use crate::run;
+
+const GOOD: &str = r#"
+[server.lobby]
+hosts = ["lobby.example.com"]
+address = "127.0.0.1:25570"
+
+[server.survival]
+hosts = ["*.example.com"]
+command = ["java", "-jar", "server.jar"]
+directory = "survival"
+address = "127.0.0.1:25566"
+"#;
+
+const BAD: &str = r#"
+lisen = ["[::]:25565"]
+
+[server.lobby]
+hosts = ["lobby.example.com"]
+address = "127.0.0.1:70000"
+idle = "soon"
+"#;
+
+fn file(text: &str) -> (tempfile::TempDir, String) {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("swarmgate.toml");
+    std::fs::write(&file, text).unwrap();
+    (directory, file.display().to_string())
+}
+
+#[tokio::test]
+async fn all_errors_at_once() {
+    let (_directory, file) = file(BAD);
+    let said = run(&["check", &file]).await;
+    assert_eq!((said.code, said.out.trim_end()), (1, &*format!("{file} has 3 errors")), "{}", said.err);
+    for part in ["lisen", "listen", "70000", "soon"] {
+        assert!(said.err.contains(part), "{part}: {}", said.err);
+    }
+    let said = run(&["check", &file, "--json"]).await;
+    let json = said.json();
+    assert_eq!((said.code, &json["ok"]), (1, &false.into()));
+    let mut keys: Vec<_> =
+        json["errors"].as_array().unwrap().iter().map(|error| error["key"].clone()).collect();
+    keys.sort_by_key(ToString::to_string);
+    assert_eq!(json!(keys), json!(["lisen", "server.lobby.address", "server.lobby.idle"]));
+    assert!(json["errors"][0]["line"].is_u64(), "{json}");
+}
+
+#[tokio::test]
+async fn a_good_file_and_none() {
+    let (_directory, good) = file(GOOD);
+    let said = run(&["check", &good, "--json"]).await;
+    assert_eq!((said.code, &said.json()["ok"]), (0, &true.into()));
+    let said = run(&["check", "/no/such/file.toml"]).await;
+    assert_eq!(said.code, 1);
+    assert!(said.err.contains("cannot read /no/such/file.toml"), "{}", said.err);
+}
+
+#[tokio::test]
+async fn a_hostname_is_explained_from_the_file_alone() {
+    let (_directory, file) = file(GOOD);
+    for (host, service, matched, state) in [
+        ("LOBBY.example.com.", json!("lobby"), json!("exact"), json!("running")),
+        ("other.example.com", json!("survival"), json!("wildcard"), json!("asleep")),
+        ("example.org", json!(null), json!(null), json!(null)),
+    ] {
+        let said = run(&["explain", host, "--config", &file, "--offline", "--json"]).await;
+        let json = said.json();
+        assert_eq!(said.code, 0);
+        assert!(json["service"].as_str().unwrap_or_default().ends_with(service.as_str().unwrap_or_default()));
+        assert_eq!((&json["matched"], &json["state"]), (&matched, &state), "{host}: {json}");
+    }
+    let said = run(&["explain", "other.example.com", "--config", &file, "--offline"]).await;
+    assert!(said.out.contains("(by a wildcard)") && said.out.contains("a join"), "{}", said.out);
+}
