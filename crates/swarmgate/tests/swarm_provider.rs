@@ -187,6 +187,24 @@ async fn nothing_starts_beside_a_task_that_is_stopping() {
 }
 
 #[tokio::test]
+async fn nothing_starts_beside_a_task_of_a_service_that_was_removed() {
+    let mut lab = Lab::new(1);
+    lab.swarm(|swarm| swarm.add_task("mc", "running", "running"));
+    assert_eq!(lab.word().await, "running");
+    lab.swarm(|swarm| swarm.remove("mc"));
+    let now = lab.now();
+    assert_eq!(lab.source.list(now).await.unwrap().services, []);
+    lab.swarm(|swarm| swarm.create(service("mc", 0, &json!({"mc-router.host": "mc.example"}))));
+    assert_eq!(lab.word().await, "stopping");
+    let why = lab.scale(true).await.unwrap_err();
+    assert!(why.contains("was removed"), "{why}");
+    lab.swarm(|swarm| swarm.tasks.clear());
+    lab.scale(true).await.unwrap();
+    assert_eq!(lab.word().await, "starting");
+    lab.no_complaints();
+}
+
+#[tokio::test]
 async fn a_stop_is_for_the_task_it_was_decided_for() {
     let mut lab = Lab::new(1);
     lab.swarm(|swarm| swarm.add_task("mc", "running", "running"));

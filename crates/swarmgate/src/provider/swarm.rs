@@ -4,6 +4,7 @@
 //! [`swarmgate_core::state::swarm`]; this reads, and writes what was decided there.
 
 mod access;
+mod earlier;
 mod hints;
 mod pace;
 mod told;
@@ -24,6 +25,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use self::access::{Access, Need};
+use self::earlier::Earlier;
 use self::hints::Hints;
 use self::pace::Pace;
 use self::told::Told;
@@ -44,6 +46,7 @@ pub struct SwarmSource {
     told: Told,
     /// As listed last.
     known: BTreeMap<Arc<str>, Surveyed>,
+    earlier: Earlier,
     /// Writes that the engine's answers need not show yet.
     expected: BTreeMap<Arc<str>, Expected>,
 }
@@ -68,6 +71,7 @@ impl SwarmSource {
             pace: Pace::default(),
             told: Told::default(),
             known: BTreeMap::new(),
+            earlier: Earlier::default(),
             expected: BTreeMap::new(),
             engine,
             config,
@@ -150,6 +154,7 @@ impl Source for SwarmSource {
         let now = now + began.elapsed();
         let mut found = self.judge(&survey, shared.as_deref(), now);
         self.correct(&mut found, now);
+        self.earlier.saw(&self.known, &mut found, &survey, self.engine.now());
         self.told.tell(&found);
         self.pace.saw(&found, now);
         let services = found.iter().map(|found| found.service.clone()).collect();

@@ -33,6 +33,8 @@ pub struct Swarm {
     /// For calls that begin so; the first that fits is used up.
     faults: Vec<(String, Fault)>,
     forbidden: Vec<String>,
+    /// How often a service of this name was removed.
+    removed: BTreeMap<String, usize>,
     index: u64,
     made: u64,
 }
@@ -58,23 +60,34 @@ pub fn service(name: &str, replicas: u64, labels: &Value) -> Value {
 }
 
 impl Swarm {
-    /// As `docker service create` with this spec. Its id is `id` and its name; its tasks are as told later.
+    /// As `docker service create` with this spec. Its tasks are as told later.
     pub fn create(&mut self, spec: Value) {
         let name = spec["Name"].as_str().expect("a spec has a name").to_owned();
         self.index += 1;
         let now = self.now();
         let object = json!({
-            "ID": format!("id{name}"), "Version": {"Index": self.index}, "CreatedAt": now, "UpdatedAt": now, "Spec": spec,
+            "ID": self.id(&name), "Version": {"Index": self.index}, "CreatedAt": now, "UpdatedAt": now, "Spec": spec,
         });
-        self.services.insert(format!("id{name}"), object);
+        self.services.insert(self.id(&name), object);
     }
 
+    /// As `docker service rm`: the service goes at once, its tasks are told to.
     pub fn remove(&mut self, name: &str) {
-        self.services.remove(&format!("id{name}"));
+        let id = self.id(name);
+        self.services.remove(&id);
+        *self.removed.entry(name.to_owned()).or_default() += 1;
+        for task in self.tasks.iter_mut().filter(|task| task["ServiceID"] == id.as_str()) {
+            task["DesiredState"] = "remove".into();
+        }
     }
 
     pub fn service(&self, name: &str) -> &Value {
-        &self.services[&format!("id{name}")]
+        &self.services[&self.id(name)]
+    }
+
+    /// `idmc`; another with each removal.
+    fn id(&self, name: &str) -> String {
+        format!("id{name}{}", "x".repeat(self.removed.get(name).copied().unwrap_or(0)))
     }
 
     pub fn replicas(&self, name: &str) -> u64 {
@@ -89,7 +102,8 @@ impl Swarm {
     pub fn edit(&mut self, name: &str, act: impl FnOnce(&mut Value)) {
         self.index += 1;
         let (index, now) = (self.index, self.now());
-        let service = self.services.get_mut(&format!("id{name}")).expect("the service is there");
+        let id = self.id(name);
+        let service = self.services.get_mut(&id).expect("the service is there");
         act(&mut service["Spec"]);
         service["Version"]["Index"] = index.into();
         service["UpdatedAt"] = now.into();
@@ -101,7 +115,7 @@ impl Swarm {
         let (id, now) = (format!("task{}", self.made), self.now());
         self.tasks.push(json!({
             "ID": id, "Version": {"Index": self.index}, "CreatedAt": now, "UpdatedAt": now,
-            "ServiceID": format!("id{name}"), "Slot": 1, "NodeID": "n1",
+            "ServiceID": self.id(name), "Slot": 1, "NodeID": "n1",
             "Spec": {"RestartPolicy": {"Condition": "any", "Delay": 5_000_000_000_u64, "MaxAttempts": 0}},
             "Status": {"Timestamp": now, "State": state, "Message": state,
                 "ContainerStatus": {"ContainerID": format!("c{}", self.made), "PID": 0, "ExitCode": 0}},
@@ -113,7 +127,7 @@ impl Swarm {
 
     /// The newest task of the service.
     pub fn task(&mut self, name: &str) -> &mut Value {
-        let id = format!("id{name}");
+        let id = self.id(name);
         self.tasks.iter_mut().rfind(|task| task["ServiceID"] == id.as_str()).expect("it has a task")
     }
 
@@ -218,7 +232,7 @@ impl Swarm {
     /// As Swarm's orchestrator does: ended tasks keep it from making another until `ForceUpdate` is raised.
     fn follow(&mut self, name: &str, before: &Value, after: &Value) {
         let forced = before["TaskTemplate"]["ForceUpdate"] != after["TaskTemplate"]["ForceUpdate"];
-        let id = format!("id{name}");
+        let id = self.id(name);
         let (mut dead, mut live) = (0, 0);
         for task in self.tasks.iter_mut().filter(|task| task["ServiceID"] == id.as_str()) {
             let ended = task["Status"]["State"].as_str().is_none_or(|state| NOT_RUNNING.contains(&state));

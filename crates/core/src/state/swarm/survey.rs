@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::api::{self, Node, Task};
 use super::network::{self, Choice};
@@ -74,6 +75,20 @@ impl Survey {
         let is_it = |task: &&Value| text(task, "/Status/ContainerStatus/ContainerID").starts_with(container);
         let task = Task::deserialize(self.tasks.iter().find(is_it)?).ok()?;
         Some(task.networks_attachments.into_iter().map(|attachment| attachment.network.id).collect())
+    }
+
+    /// Why a task of a service that was removed may still run on the world of one that has its name now.
+    pub fn may_still_run(&self, removed: &str, now: Timestamp) -> Option<String> {
+        let of_it = self.tasks.iter().filter(|task| text(task, "/ServiceID") == removed);
+        let Ok(tasks) = of_it.map(Task::deserialize).collect::<Result<Vec<_>, _>>() else {
+            return Some("a task of the service that had its name before is not understood".into());
+        };
+        let mode = [("Replicated".to_owned(), json!({"Replicas": 0}))].into();
+        let spec = api::ServiceSpec { mode, ..Default::default() };
+        let service = api::Service { id: removed.to_owned(), spec, ..Default::default() };
+        let believed = super::of_both(&service, &tasks, &self.nodes, now);
+        let why = believed.may_still_run(now)?;
+        Some(format!("a service of its name was removed: {why}"))
     }
 
     fn service(&self, raw: &Value, tasks: &[&Value], around: Surroundings<'_>) -> Option<Surveyed> {
@@ -197,7 +212,6 @@ fn labels(raw: &Value, pointer: &str) -> Labels {
 mod tests {
     use super::*;
     use crate::moment::Moment;
-    use serde_json::json;
 
     const NOW: &str = "2026-01-01T12:00:00Z";
 
@@ -303,6 +317,16 @@ mod tests {
             let around = Surroundings { defaults: &Spec::default(), network: None, shared: None, clocks };
             assert_eq!(survey.services(around)[0].service.state, state, "{wall}");
         }
+    }
+
+    #[test]
+    fn tasks_outlive_their_service() {
+        let tasks = json!([task("old", "running", "remove"), task("gone", "shutdown", "remove")]);
+        let survey = Survey::new(json!([]), tasks, vec![]).unwrap();
+        let now = NOW.parse().unwrap();
+        let why = survey.may_still_run("id-old", now).unwrap();
+        assert!(why.contains("was removed: its old task is still stopping"), "{why}");
+        assert_eq!((survey.may_still_run("id-gone", now), survey.may_still_run("id-mc", now)), (None, None));
     }
 
     #[test]

@@ -43,6 +43,9 @@ impl SwarmSource {
                 self.expected.extend(perhaps.map(|expected| (name, expected)));
                 return Ok(());
             };
+            if up {
+                self.wait_for_earlier(&name).await?;
+            }
             let spec = look.raw.get("Spec").unwrap_or(&Value::Null);
             let edited =
                 scale::edit(spec, change).map_err(|error| SourceError::Unwilling(error.to_string()))?;
@@ -97,6 +100,18 @@ impl SwarmSource {
         let read = self.judge(&survey, None, now).pop();
         let read = read.ok_or_else(|| SourceError::NoSuchService(name.to_owned()))?;
         Ok(Look { raw, read })
+    }
+
+    /// Tasks of a service that was removed are only in the list of all tasks.
+    async fn wait_for_earlier(&self, name: &str) -> Result<(), SourceError> {
+        if !self.earlier.has(name) {
+            return Ok(());
+        }
+        let (tasks, nodes) = tokio::join!(self.engine.get("/tasks"), self.nodes());
+        let survey = Survey::new(Value::Null, tasks?, nodes)
+            .map_err(|error| SourceError::Unwilling(error.to_string()))?;
+        let why = self.earlier.may_still_run(name, &survey, self.engine.now());
+        why.map_or(Ok(()), |why| Err(SourceError::Unwilling(why)))
     }
 
     fn decide(&self, read: &Surveyed, known: &Surveyed, up: bool) -> Result<Option<Change>, SourceError> {
