@@ -17,7 +17,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 
 use super::door::{Deed, Open, Place, Room};
-use super::opening::{self, NoOpening, Opening};
+use super::opening::{Caller, NoOpening, Opening};
 use super::refuse::Client;
 use super::{Gateway, hold, listener, refuse, relay, status};
 use crate::dial::{DialError, dial};
@@ -76,7 +76,7 @@ async fn prepare(
     gateway: Arc<Gateway>,
 ) -> Option<Joined> {
     let alone = !listener::trusts(&listener, peer.ip());
-    let place = match gateway.door.enter(Room::HalfOpen, peer.ip(), alone) {
+    let mut place = match gateway.door.enter(Room::HalfOpen, peer.ip(), alone) {
         Ok(place) => place,
         Err(full) => {
             gateway.metrics.refused(full.kind());
@@ -84,7 +84,19 @@ async fn prepare(
         }
     };
     let deadline = Instant::now() + gateway.config.borrow().limits.opening_deadline;
-    match opening::read(&stream, peer, &listener, deadline).await {
+    let opening = match Caller::read(&stream, peer, &listener, deadline).await {
+        Ok(caller) => {
+            if caller.client != peer
+                && let Err(full) = gateway.door.charge(&mut place, caller.client.ip())
+            {
+                gateway.metrics.refused(full.kind());
+                return None;
+            }
+            caller.opening(&stream, deadline).await
+        }
+        Err(error) => Err(error),
+    };
+    match opening {
         Ok(opening) => Box::new(Visit { stream, opening, gateway, deadline }).go(place).await,
         Err(error) => {
             report(&error, peer, &gateway);
