@@ -73,8 +73,12 @@ pub async fn run(origin: Origin, checked: Checked, stop: Stop) -> anyhow::Result
         let (fleet, background) = (fleet.clone(), background.clone());
         async move { fleet.run(background).await }
     });
-    tasks.spawn(sources::run(FileSource::new(configs.clone()), fleet.clone(), background.clone()));
-    let servers = ProcessSource::new(&data_dir, this_program(), process_servers(configs.clone(), &tasks));
+    let mut files = FileSource::new(configs.clone());
+    let mut servers = ProcessSource::new(&data_dir, this_program(), process_servers(configs.clone(), &tasks));
+    // The first player finds every route: doors open after the first look.
+    sources::look(&mut files, &fleet).await;
+    sources::look(&mut servers, &fleet).await;
+    tasks.spawn(sources::run(files, fleet.clone(), background.clone()));
     let servers = tokio::spawn(sources::run(servers, fleet.clone(), background.clone()));
     tasks.spawn(follow_swarm(configs.clone(), fleet.clone(), background.clone()));
     tasks.spawn(follow(configs.clone(), fleet.clone(), Arc::clone(&door), metrics.clone()));

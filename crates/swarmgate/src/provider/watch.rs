@@ -11,6 +11,11 @@ use crate::fleet::{Fleet, Scale};
 /// Waits between failed listings, doubling up to the second.
 const RETRY: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
 
+/// Lists all services once, before the source is run.
+pub async fn look<S: Source>(source: &mut S, fleet: &Fleet) {
+    list(source, fleet, &mut String::new()).await;
+}
+
 /// Runs `source` until `stop`, and gives it back.
 pub async fn run<S: Source>(mut source: S, fleet: Fleet, stop: CancellationToken) -> S {
     let mut scales = fleet.scales_for(source.id());
