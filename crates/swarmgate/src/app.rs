@@ -66,6 +66,7 @@ pub async fn run(origin: Origin, checked: Checked, stop: Stop) -> anyhow::Result
         metrics: metrics.clone(),
         config: configs.clone(),
         quiet: Quiet::default(),
+        drain: stop.drain.clone(),
         close: close.clone(),
     });
 
@@ -98,13 +99,7 @@ pub async fn run(origin: Origin, checked: Checked, stop: Stop) -> anyhow::Result
     }
     for (socket, listener) in players {
         tracing::info!(address = %listener.address, "listening for players");
-        tasks.spawn(gateway::run(
-            socket,
-            listener,
-            Arc::clone(&gateway),
-            connections.clone(),
-            stop.drain.clone(),
-        ));
+        tasks.spawn(gateway::run(socket, listener, Arc::clone(&gateway), connections.clone()));
     }
     tell_routes(&config);
     api.listening();

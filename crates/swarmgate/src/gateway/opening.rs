@@ -12,6 +12,7 @@ use swarmgate_minecraft::{Malformed, legacy};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 
+use super::door::Full;
 use super::listener::trusts;
 
 /// An opening from a stranger. The longest an ordinary client sends is its 1.19 login with a key, about 1.5 KiB.
@@ -51,8 +52,16 @@ pub enum NoOpening {
     UntrustedHeader,
     #[error("it sent a PROXY header, and the listener has proxy_protocol = \"off\"")]
     HeaderWhenOff,
+    #[error("too many connections of this client have not said what they want")]
+    Full(Full),
     #[error("the connection broke")]
     Io(#[from] io::Error),
+}
+
+impl From<Full> for NoOpening {
+    fn from(full: Full) -> Self {
+        Self::Full(full)
+    }
 }
 
 impl NoOpening {
@@ -67,6 +76,7 @@ impl NoOpening {
             Self::Header(header) => header.kind(),
             Self::UntrustedHeader => "untrusted_proxy_header",
             Self::HeaderWhenOff => "unexpected_proxy_header",
+            Self::Full(full) => full.kind(),
             Self::Io(_) => "io",
         }
     }

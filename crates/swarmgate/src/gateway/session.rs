@@ -84,20 +84,24 @@ async fn prepare(
         }
     };
     let deadline = Instant::now() + gateway.config.borrow().limits.opening_deadline;
-    let opening = match Caller::read(&stream, peer, &listener, deadline).await {
-        Ok(caller) => {
-            if caller.client != peer
-                && let Err(full) = gateway.door.charge(&mut place, caller.client.ip())
-            {
-                gateway.metrics.refused(full.kind());
-                return None;
-            }
-            caller.opening(&stream, deadline).await
+    let opening = async {
+        let caller = Caller::read(&stream, peer, &listener, deadline).await?;
+        if caller.client != peer {
+            gateway.door.charge(&mut place, caller.client.ip())?;
         }
-        Err(error) => Err(error),
+        caller.opening(&stream, deadline).await
+    };
+    let opening = tokio::select! {
+        opening = opening => opening,
+        // Nobody waits for those who have not said yet what they want.
+        () = gateway.drain.cancelled() => return None,
     };
     match opening {
         Ok(opening) => Box::new(Visit { stream, opening, gateway, deadline }).go(place).await,
+        Err(NoOpening::Full(full)) => {
+            gateway.metrics.refused(full.kind());
+            None
+        }
         Err(error) => {
             report(&error, peer, &gateway);
             None
@@ -347,6 +351,7 @@ fn report(error: &NoOpening, peer: SocketAddr, gateway: &Gateway) {
         | NoOpening::Silent
         | NoOpening::Slow
         | NoOpening::Malformed(_)
+        | NoOpening::Full(_)
         | NoOpening::Io(_) => false,
     };
     if misconfigured && let Some(more) = gateway.quiet.allow(error.kind()) {
