@@ -88,7 +88,7 @@ pub const KEYS: &[Key] = &[
         "Half-open connections per source."),
     key("limits.half_open_total", "number", "2000",
         "Half-open connections of all sources."),
-    key("limits.connections_total", "number", "10000",
+    key("limits.connections_total", "number", "8000",
         "Connections of all kinds, players included. Each needs up to two file descriptors."),
     key("limits.status_rate", "rate", r#""50/s""#,
         "Server list pings per source, in the long run."),

@@ -40,7 +40,7 @@ impl Default for Limits {
             opening_deadline: Duration::from_secs(5),
             half_open_per_source: 64,
             half_open_total: 2000,
-            connections_total: 10_000,
+            connections_total: 8_000,
             status: Rate { burst: 200, every: Duration::from_millis(20) },
             login: Rate { burst: 40, every: Duration::from_millis(200) },
             wake: Rate { burst: 3, every: Duration::from_secs(10) },

@@ -59,6 +59,21 @@ struct Own {
     /// The networks of a container that is no task of the Swarm.
     networks: Option<Vec<String>>,
     asked: Option<Instant>,
+    /// The ports in the routing mesh that the owner has been told of.
+    mesh: Vec<u64>,
+}
+
+impl Own {
+    /// Limits and lists by address are blind behind the mesh; an owner should not find out from an attack.
+    fn tell_mesh(&mut self, ports: Vec<u64>) {
+        if !ports.is_empty() && ports != self.mesh {
+            tracing::warn!(
+                ?ports,
+                "the gate's own service publishes through Swarm's routing mesh, which hides the addresses of players; publish with mode: host"
+            );
+        }
+        self.mesh = ports;
+    }
 }
 
 impl SwarmSource {
@@ -67,7 +82,7 @@ impl SwarmSource {
         let access = Access::default();
         Self {
             hints: Hints::follow(engine.clone(), access.clone()),
-            own: Own { container, networks: None, asked: None },
+            own: Own { container, networks: None, asked: None, mesh: Vec::new() },
             pace: Pace::default(),
             told: Told::default(),
             known: BTreeMap::new(),
@@ -109,6 +124,7 @@ impl SwarmSource {
     async fn shared(&mut self, survey: &Survey) -> Option<Vec<String>> {
         let container = self.own.container.clone()?;
         if let Some(networks) = survey.networks_of(&container) {
+            self.own.tell_mesh(survey.mesh_ports_of(&container));
             return Some(networks);
         }
         if self.own.asked.is_none_or(|asked| asked.elapsed() >= pace::AT_REST) {

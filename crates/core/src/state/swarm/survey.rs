@@ -72,9 +72,23 @@ impl Survey {
 
     /// The networks of the task whose container's id begins so, if it is a task of this Swarm.
     pub fn networks_of(&self, container: &str) -> Option<Vec<String>> {
-        let is_it = |task: &&Value| text(task, "/Status/ContainerStatus/ContainerID").starts_with(container);
-        let task = Task::deserialize(self.tasks.iter().find(is_it)?).ok()?;
+        let task = Task::deserialize(self.task_of(container)?).ok()?;
         Some(task.networks_attachments.into_iter().map(|attachment| attachment.network.id).collect())
+    }
+
+    /// The ports at which Swarm's routing mesh publishes the service of the task in this container. Whoever
+    /// comes through the mesh comes from an address of the mesh.
+    pub fn mesh_ports_of(&self, container: &str) -> Vec<u64> {
+        let service = self.task_of(container).map(|task| text(task, "/ServiceID"));
+        let service = self.services.iter().find(|raw| service.is_some_and(|id| text(raw, "/ID") == id));
+        let ports = service.and_then(|raw| raw.pointer("/Spec/EndpointSpec/Ports")?.as_array());
+        let in_mesh = ports.into_iter().flatten().filter(|port| text(port, "/PublishMode") != "host");
+        in_mesh.filter_map(|port| port.get("PublishedPort")?.as_u64()).collect()
+    }
+
+    fn task_of(&self, container: &str) -> Option<&Value> {
+        let id = |task: &Value| text(task, "/Status/ContainerStatus/ContainerID").starts_with(container);
+        self.tasks.iter().find(|task| id(task))
     }
 
     /// Why a task of a service that was removed may still run on the world of one that has its name now.
@@ -292,6 +306,21 @@ mod tests {
         let found = one(wrong, json!([task("mc", "running", "running")])).service;
         assert!(found.problems[0].contains("move it to the service"), "{:?}", found.problems);
         assert_eq!((found.scalable, found.spec.sleep, found.spec.wake), (false, false, false));
+    }
+
+    #[test]
+    fn ports_in_the_mesh_are_found_and_ports_of_the_host_are_not() {
+        let mut gate = service("gate", 1, json!({}));
+        gate["Spec"]["EndpointSpec"] = json!({"Ports": [
+            {"TargetPort": 25565, "PublishedPort": 25565, "PublishMode": "ingress"},
+            {"TargetPort": 9250, "PublishedPort": 9250, "PublishMode": "host"},
+        ]});
+        let mut own = task("gate", "running", "running");
+        own["Status"]["ContainerStatus"] = json!({"ContainerID": "abcdef0123456789"});
+        own["ServiceID"] = gate["ID"].clone();
+        let survey = Survey::new(json!([gate]), json!([own]), Vec::new()).unwrap();
+        assert_eq!(survey.mesh_ports_of("abcdef"), [25_565]);
+        assert_eq!(survey.mesh_ports_of("999"), Vec::<u64>::new(), "the gate runs elsewhere");
     }
 
     #[test]
