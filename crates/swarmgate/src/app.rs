@@ -9,7 +9,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use swarmgate_core::config::{Checked, Config, EngineHost, Kind, OnExit, Use};
 use swarmgate_core::state::process::ProcessServices;
 use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use crate::api::{self, Api};
@@ -66,7 +66,6 @@ pub async fn run(origin: Origin, checked: Checked, stop: Stop) -> anyhow::Result
         metrics: metrics.clone(),
         config: configs.clone(),
         quiet: Quiet::default(),
-        drain: stop.drain.clone(),
         close: close.clone(),
     });
 
@@ -74,14 +73,12 @@ pub async fn run(origin: Origin, checked: Checked, stop: Stop) -> anyhow::Result
         let (fleet, background) = (fleet.clone(), background.clone());
         async move { fleet.run(background).await }
     });
-    let mut files = FileSource::new(configs.clone());
-    let mut servers = ProcessSource::new(&data_dir, this_program(), process_servers(configs.clone(), &tasks));
-    // The first player finds every route: doors open after the first look.
-    sources::look(&mut files, &fleet).await;
-    sources::look(&mut servers, &fleet).await;
-    tasks.spawn(sources::run(files, fleet.clone(), background.clone()));
-    let servers = tokio::spawn(sources::run(servers, fleet.clone(), background.clone()));
-    tasks.spawn(follow_swarm(configs.clone(), fleet.clone(), background.clone()));
+    tasks.spawn(sources::run(FileSource::new(configs.clone()), fleet.clone(), None, background.clone()));
+    let servers = ProcessSource::new(&data_dir, this_program(), process_servers(configs.clone(), &tasks));
+    let servers = tokio::spawn(sources::run(servers, fleet.clone(), None, background.clone()));
+    let swarm_seen = CancellationToken::new();
+    let unseen = swarm_seen.clone().drop_guard();
+    tasks.spawn(follow_swarm(configs.clone(), fleet.clone(), unseen, background.clone()));
     tasks.spawn(follow(configs.clone(), fleet.clone(), Arc::clone(&door), metrics.clone()));
     tasks.spawn({
         let background = background.clone();
@@ -97,9 +94,16 @@ pub async fn run(origin: Origin, checked: Checked, stop: Stop) -> anyhow::Result
     if let Some(http) = http {
         tasks.spawn(api::serve_public(http, api.clone(), background.clone()));
     }
+    first_look(&swarm_seen, &stop).await;
     for (socket, listener) in players {
         tracing::info!(address = %listener.address, "listening for players");
-        tasks.spawn(gateway::run(socket, listener, Arc::clone(&gateway), connections.clone()));
+        tasks.spawn(gateway::run(
+            socket,
+            listener,
+            Arc::clone(&gateway),
+            connections.clone(),
+            stop.drain.clone(),
+        ));
     }
     tell_routes(&config);
     api.listening();
@@ -114,6 +118,19 @@ pub async fn run(origin: Origin, checked: Checked, stop: Stop) -> anyhow::Result
     let _ = tokio::time::timeout(Duration::from_secs(5), tasks.wait()).await;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Whoever dials already waits in the sockets' queues: a player must not hear that there is no such server
+/// because nobody has looked yet.
+async fn first_look(swarm_seen: &CancellationToken, stop: &Stop) {
+    const LONGEST: Duration = Duration::from_secs(5);
+    tokio::select! {
+        () = swarm_seen.cancelled() => {}
+        () = stop.drain.cancelled() => {}
+        () = tokio::time::sleep(LONGEST) => {
+            tracing::warn!("the Swarm is not known yet; letting players in without it");
+        }
+    }
 }
 
 fn bind_all(
@@ -155,7 +172,12 @@ fn local_servers(config: &Config) -> ProcessServices {
 
 /// Runs the source of Swarm services, as soon as there is an engine if nobody named one. That there is none,
 /// or that it cannot be used, is no reason for the gate not to serve the rest.
-async fn follow_swarm(configs: watch::Receiver<Arc<Config>>, fleet: Fleet, stop: CancellationToken) {
+async fn follow_swarm(
+    configs: watch::Receiver<Arc<Config>>,
+    fleet: Fleet,
+    unseen: DropGuard,
+    stop: CancellationToken,
+) {
     const LOOK_EVERY: Duration = Duration::from_secs(5);
     let docker = configs.borrow().docker.clone();
     let variable = std::env::var("DOCKER_HOST").ok().filter(|host| !host.is_empty());
@@ -173,8 +195,10 @@ async fn follow_swarm(configs: watch::Receiver<Arc<Config>>, fleet: Fleet, stop:
     };
     let optional = docker.swarm == Use::Auto && named.is_none();
     let host = named.unwrap_or_default();
+    let mut unseen = Some(unseen);
     if let (true, EngineHost::Unix(socket)) = (optional, &host) {
         while !socket.exists() {
+            drop(unseen.take());
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = tokio::time::sleep(LOOK_EVERY) => {}
@@ -182,7 +206,7 @@ async fn follow_swarm(configs: watch::Receiver<Arc<Config>>, fleet: Fleet, stop:
         }
     }
     tracing::info!(engine = %host, "looking for services of a Docker Swarm");
-    sources::run(SwarmSource::new(Engine::new(host), own::container(), configs), fleet, stop).await;
+    sources::run(SwarmSource::new(Engine::new(host), own::container(), configs), fleet, unseen, stop).await;
 }
 
 /// Hands every new configuration to those who decide by it, and every event to the metrics.

@@ -180,7 +180,7 @@ impl Source for SwarmSource {
 
     async fn changed(&mut self) {
         tokio::select! {
-            () = self.hints.changed() => {}
+            () = self.hints.changed() => self.pace.hinted(),
             Ok(()) = self.config.changed() => {}
             () = tokio::time::sleep_until(self.pace.next()) => {}
         }

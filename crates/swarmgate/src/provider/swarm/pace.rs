@@ -12,28 +12,38 @@ pub const AT_REST: Duration = Duration::from_secs(10);
 /// What has not moved for a minute is looked at every second, and so on.
 const MOVING: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(2));
 const SLOWER_BY: u32 = 60;
+/// A container tells of its end up to 0.4 s before its task does (measured on engine 20.10): what is read at once
+/// may be the state before.
+const AFTER_A_HINT: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
 pub struct Pace {
     states: Vec<State>,
     changed: Moment,
+    hinted: Option<Instant>,
     next: Instant,
 }
 
 impl Default for Pace {
     fn default() -> Self {
-        Self { states: Vec::new(), changed: Moment::START, next: Instant::now() }
+        Self { states: Vec::new(), changed: Moment::START, hinted: None, next: Instant::now() }
     }
 }
 
 impl Pace {
+    pub fn hinted(&mut self) {
+        self.hinted = Some(Instant::now());
+    }
+
     pub fn saw(&mut self, found: &[Surveyed], now: Moment) {
         let states: Vec<State> = found.iter().map(|found| found.service.state.clone()).collect();
         if states != self.states {
             self.states = states;
             self.changed = now;
         }
-        self.next = Instant::now() + pause(&self.states, now.since(self.changed), now);
+        let pause = pause(&self.states, now.since(self.changed), now);
+        let hinted = self.hinted.is_some_and(|at| at.elapsed() < AFTER_A_HINT);
+        self.next = Instant::now() + if hinted { pause.min(MOVING.0) } else { pause };
     }
 
     pub fn next(&self) -> Instant {
