@@ -5,6 +5,7 @@ use swarmgate_core::config;
 #[test]
 fn every_example_is_valid_and_has_no_warnings() {
     for (name, text, servers) in [
+        ("image.toml", include_str!("../../../examples/image.toml"), 0),
         ("minimal.toml", include_str!("../../../examples/minimal.toml"), 1),
         ("swarmgate.toml", include_str!("../../../examples/swarmgate.toml"), 2),
     ] {

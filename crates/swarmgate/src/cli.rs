@@ -3,6 +3,7 @@
 mod control;
 mod demo;
 mod explain;
+mod health;
 mod join;
 mod nameserver;
 mod output;
@@ -50,6 +51,8 @@ enum Command {
     Sleep(services::Sleep),
     /// Keep a service awake or asleep until further notice
     Pin(services::PinTo),
+    /// Ask whether the gate answers: exit code 0 if it does
+    Health(health::Health),
     /// Show what a server of this machine has written
     Output(services::Written),
     /// Type a line into the console of a server of this machine
@@ -96,6 +99,7 @@ pub fn main() -> ExitCode {
             Command::Wake(command) => command.run().await,
             Command::Sleep(command) => command.run().await,
             Command::Pin(command) => command.run().await,
+            Command::Health(command) => command.run().await,
             Command::Output(command) => command.run().await,
             Command::Console(command) => command.run().await,
             Command::DemoServer(command) => command.run().await,
