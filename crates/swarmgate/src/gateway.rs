@@ -33,18 +33,22 @@ pub struct Gateway {
     pub metrics: Metrics,
     pub config: watch::Receiver<Arc<Config>>,
     pub quiet: Quiet,
-    /// Cancelled when nobody new is let in.
-    pub drain: CancellationToken,
     /// Cancelled when players must go, too.
     pub close: CancellationToken,
 }
 
-/// Accepts connections until the gateway drains, each served by a task of its own.
-pub async fn run(socket: TcpListener, listener: Listener, gateway: Arc<Gateway>, connections: TaskTracker) {
+/// Accepts connections until `stop`, each served by a task of its own.
+pub async fn run(
+    socket: TcpListener,
+    listener: Listener,
+    gateway: Arc<Gateway>,
+    connections: TaskTracker,
+    stop: CancellationToken,
+) {
     let listener = Arc::new(listener);
     loop {
         let accepted = tokio::select! {
-            () = gateway.drain.cancelled() => return,
+            () = stop.cancelled() => return,
             accepted = socket.accept() => accepted,
         };
         match accepted {

@@ -227,11 +227,29 @@ impl Lab {
                 return answer;
             }
             if Instant::now() > give_up {
-                let tasks = self.docker("service ps --no-trunc").await;
-                panic!("waited {LIMIT:?} for {what}; the tasks:\n{tasks}");
+                panic!("waited {LIMIT:?} for {what}; the tasks:\n{}", self.all_tasks().await);
             }
             sleep(Duration::from_millis(40)).await;
         }
+    }
+
+    async fn all_tasks(&self) -> String {
+        let (services, tasks) = (self.get("/services").await, self.get("/tasks").await);
+        let name = |id: &Value| {
+            let services = services.as_array().into_iter().flatten();
+            services
+                .filter(|service| service["ID"] == *id)
+                .map(|service| service["Spec"]["Name"].clone())
+                .next()
+        };
+        let line = |task: &Value| {
+            let service = name(&task["ServiceID"]).unwrap_or_else(|| task["ServiceID"].clone());
+            format!(
+                "{service}: {} of {}: {}\n",
+                task["Status"]["State"], task["DesiredState"], task["Status"]["Err"]
+            )
+        };
+        tasks.as_array().into_iter().flatten().map(line).collect()
     }
 
     /// Ends the manager's engine with this signal and starts it again. Its containers end with it.

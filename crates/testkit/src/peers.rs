@@ -18,7 +18,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::process::Command;
 
-use crate::process::Process;
+use crate::process::{Process, workspace};
 
 const NGINX_STREAM: &str = "/usr/lib/nginx/modules/ngx_stream_module.so";
 
@@ -107,10 +107,6 @@ fn directory() -> PathBuf {
 
 fn scripts() -> PathBuf {
     workspace().join("tests/peers")
-}
-
-fn workspace() -> &'static Path {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
 #[cfg(test)]

@@ -151,9 +151,7 @@ pub fn testserver() -> &'static Path {
 pub(crate) fn built(what: impl FnOnce(&mut std::process::Command)) -> PathBuf {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = std::process::Command::new(cargo);
-    command
-        .args(["build", "--quiet", "--message-format=json"])
-        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+    command.args(["build", "--quiet", "--message-format=json"]).current_dir(workspace());
     what(&mut command);
     let output = command.stderr(Stdio::inherit()).output().expect("cargo can be run");
     assert!(output.status.success(), "{command:?} failed");
@@ -162,6 +160,10 @@ pub(crate) fn built(what: impl FnOnce(&mut std::process::Command)) -> PathBuf {
         .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
         .find_map(|message| message["executable"].as_str().map(PathBuf::from))
         .expect("cargo names the program it has built")
+}
+
+pub(crate) fn workspace() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
 #[cfg(test)]

@@ -1,0 +1,102 @@
+//! Several nodes, and engines that end.
+
+use std::time::Duration;
+
+use swarmgate_testkit::lab::is;
+use swarmgate_testkit::process::Signal;
+
+use crate::site::{Site, echoes};
+
+#[tokio::test]
+async fn a_service_and_its_gate_outlive_their_engine() {
+    let Some(mut site) = Site::start(1).await else { return };
+    let (world, options) = site.world("world");
+    site.service("survival", &format!("{options} --stop-grace-period 60s")).await;
+    for signal in [Signal::TERM, Signal::KILL] {
+        let mut player = site.play("survival").await;
+        assert!(echoes(&mut player).await);
+        let before = site.lab.service("survival").await["Spec"].clone();
+        site.lab.restart_engine(signal).await;
+        // All containers of the node end with its engine, the gate's too; Swarm starts them again.
+        site.until_gate_ready().await;
+        site.play("survival").await;
+        assert_eq!(site.lab.service("survival").await["Spec"], before, "nothing was written");
+        assert!(!world.join("world-corrupted").exists());
+    }
+}
+
+/// Gate and server on a worker, while the manager's engine, which the gate speaks to, comes and goes.
+#[tokio::test]
+async fn a_game_goes_on_while_the_manager_is_away() {
+    let Some(mut site) = Site::without_gate(2, 2).await else { return };
+    let engine = site.lab.node(1).socket();
+    let engine = engine.parent().unwrap();
+    site.start_gate(&format!(
+        "--mount type=bind,src={},dst=/engine --env DOCKER_HOST=unix:///engine/docker.sock",
+        engine.display()
+    ))
+    .await;
+    site.service("survival", "--constraint node.hostname==node2").await;
+    site.service("creative", "--constraint node.hostname==node2").await;
+    let mut player = site.play("survival").await;
+    for signal in [Signal::TERM, Signal::KILL] {
+        let before = site.lab.service("survival").await["Spec"].clone();
+        let run = site.lab.until_running("survival").await["ID"].clone();
+        site.lab.node_mut(1).stop_engine(signal).await;
+        // Longer than between two looks of the gate: it has noticed, and its routes stand.
+        for _ in 0..12 {
+            assert!(echoes(&mut player).await);
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        assert!(echoes(&mut site.play("survival").await).await);
+        site.lab.node_mut(1).start_engine().await;
+        site.lab
+            .until("the Swarm", async || {
+                (site.lab.get("/nodes/node2").await["Status"]["State"] == "ready").then_some(())
+            })
+            .await;
+        assert!(echoes(&mut player).await);
+        assert_eq!(site.lab.until_running("survival").await["ID"], run);
+        assert_eq!(site.lab.service("survival").await["Spec"], before);
+    }
+    // And it can be written to again.
+    drop(site.play("creative").await);
+}
+
+#[tokio::test]
+async fn a_drained_node_and_a_lost_one_are_no_reason_to_write() {
+    let Some(site) = Site::start(2).await else { return };
+    site.lab.docker("node update --label-add worlds=1 node2").await;
+    site.service("survival", "--constraint node.labels.worlds==1").await;
+    drop(site.play("survival").await);
+    let awake = site.lab.service("survival").await["Spec"].clone();
+
+    site.lab.docker("node update --availability drain node2").await;
+    let told = site.until_view("survival", "without a node", |view| {
+        view["state"] == "starting" && view["reason"].to_string().contains("no suitable node")
+    });
+    told.await;
+    site.lab.docker("node update --availability active node2").await;
+    let mut player = site.play("survival").await;
+    let lost = site.lab.until_running("survival").await;
+
+    // The other node takes over once Swarm has noticed.
+    site.lab.docker("node update --label-add worlds=1 node1").await;
+    site.lab.cut(2).await;
+    let another = site.lab.until_tasks("survival", "another run", |tasks| {
+        tasks.iter().find(|task| is(task, "running", "running") && task["ID"] != lost["ID"]).cloned()
+    });
+    assert_ne!(another.await["NodeID"], lost["NodeID"]);
+    drop(site.play("survival").await);
+    assert!(!echoes(&mut player).await, "its server is out of reach");
+    site.lab.heal(2).await;
+    site.lab
+        .until("the end of the lost copy", async || {
+            (site.lab.states("survival").await.iter().filter(|state| state.starts_with("running/")).count()
+                == 1)
+                .then_some(())
+        })
+        .await;
+    drop(site.play("survival").await);
+    assert_eq!(site.lab.service("survival").await["Spec"], awake, "nothing was written");
+}

@@ -1,0 +1,78 @@
+//! A Swarm in which nothing happens, and a gate that may do little.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::Path;
+use std::time::Duration;
+
+use swarmgate_testkit::engine::proxy::Proxy;
+
+use crate::site::{Site, echoes};
+
+#[tokio::test]
+async fn at_rest_nothing_is_written() {
+    let Some(site) = Site::start(1).await else { return };
+    let names = ["asleep", "played", "failed", "ended"];
+    site.service("asleep", "").await;
+    site.service("played", "").await;
+    site.service("failed", "--restart-condition none --env READY_DELAY_MS=60000 --env EXIT_AFTER_MS=100")
+        .await;
+    site.service("ended", "--restart-condition none --env EXIT_AFTER_MS=2000 --env EXIT_CODE=0").await;
+    let (mut player, mut ended, _) =
+        tokio::join!(site.play("played"), site.play("ended"), site.join("failed"));
+    ended.read_to_end(swarmgate_testkit::lab::LIMIT).await.unwrap();
+    site.until_state("failed", "failed").await;
+    site.until_state("ended", "asleep").await;
+    // An update that forced a start ends some seconds after it.
+    site.lab
+        .until("the end of all updates", async || {
+            for name in names {
+                if site.lab.service(name).await["UpdateStatus"]["State"] == "updating" {
+                    return None;
+                }
+            }
+            Some(())
+        })
+        .await;
+    let mut before = vec![];
+    for name in names {
+        before.push((site.lab.service(name).await, site.lab.tasks(name).await));
+    }
+    // Longer than the longest pause of the gate between two looks.
+    for _ in 0..25 {
+        assert!(echoes(&mut player).await);
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    for (name, (service, tasks)) in names.into_iter().zip(before) {
+        assert_eq!(site.lab.service(name).await, service);
+        assert_eq!(site.lab.tasks(name).await, tasks, "{name}");
+    }
+}
+
+/// Only the calls of `docs/permissions.md`, through a proxy before a real engine.
+#[tokio::test]
+async fn the_documented_calls_are_enough_for_a_real_engine() {
+    let Some(site) = Site::without_gate(1, 1).await else { return };
+    let proxied = site.lab.shared("proxied");
+    let socket = proxied.join("docker.sock");
+    let proxy = Proxy::start(&socket, &site.lab.node(1).socket(), documented_calls());
+    chown(&socket, Some(65532), Some(65532)).unwrap();
+    fs::set_permissions(&socket, fs::Permissions::from_mode(0o600)).unwrap();
+    site.start_gate(&format!(
+        "--mount type=bind,src={},dst=/proxied --env DOCKER_HOST=unix:///proxied/docker.sock",
+        proxied.display()
+    ))
+    .await;
+    site.service("survival", "").await;
+    drop(site.play("survival").await);
+    site.sleep("survival").await;
+    site.until_state("survival", "asleep").await;
+    assert_eq!(proxy.refused(), Vec::<String>::new());
+}
+
+fn documented_calls() -> Vec<String> {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/permissions.md");
+    let page = fs::read_to_string(page).unwrap();
+    let calls = page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    calls.map(str::to_owned).collect()
+}
