@@ -7,6 +7,7 @@ mod view;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use axum::extract::rejection::{PathRejection, QueryRejection, StringRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -79,6 +80,7 @@ fn public(api: Api) -> Router {
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
         .fallback(no_such_page)
+        .method_not_allowed_fallback(wrong_method)
         .with_state(api)
 }
 
@@ -92,6 +94,7 @@ fn control(api: Api) -> Router {
         .route("/v1/services/{name}/output", get(output))
         .route("/v1/services/{name}/console", post(console))
         .route("/v1/explain", get(explain_host))
+        .method_not_allowed_fallback(wrong_method)
         .with_state(api.clone())
         .merge(public(api))
 }
@@ -125,6 +128,33 @@ impl From<CommandError> for Refused {
         Self { status, code, message: error.to_string() }
     }
 }
+
+impl Refused {
+    fn bad_request(status: StatusCode, message: String) -> Self {
+        Self { status, code: "bad_request", message }
+    }
+}
+
+impl From<PathRejection> for Refused {
+    fn from(error: PathRejection) -> Self {
+        Self::bad_request(error.status(), error.body_text())
+    }
+}
+
+impl From<QueryRejection> for Refused {
+    fn from(error: QueryRejection) -> Self {
+        Self::bad_request(error.status(), error.body_text())
+    }
+}
+
+impl From<StringRejection> for Refused {
+    fn from(error: StringRejection) -> Self {
+        Self::bad_request(error.status(), error.body_text())
+    }
+}
+
+/// A service's name in a path.
+type Name = Result<Path<String>, PathRejection>;
 
 /// The process lives.
 async fn healthz() -> &'static str {
@@ -163,12 +193,14 @@ async fn services(State(api): State<Api>) -> Json<Vec<ServiceView>> {
     )
 }
 
-async fn service(State(api): State<Api>, Path(name): Path<String>) -> Result<Json<ServiceView>, Refused> {
+async fn service(State(api): State<Api>, name: Name) -> Result<Json<ServiceView>, Refused> {
+    let Path(name) = name?;
     let id = api.fleet.look(|core, _| core.named(&name))?;
     view(&api, &id)
 }
 
-async fn wake(State(api): State<Api>, Path(name): Path<String>) -> Result<Json<ServiceView>, Refused> {
+async fn wake(State(api): State<Api>, name: Name) -> Result<Json<ServiceView>, Refused> {
+    let Path(name) = name?;
     let id = api.fleet.with(|core, now| {
         let id = core.named(&name)?;
         core.wake(&id, now).map(|()| id)
@@ -184,9 +216,10 @@ struct SleepQuery {
 
 async fn sleep(
     State(api): State<Api>,
-    Path(name): Path<String>,
-    Query(SleepQuery { force }): Query<SleepQuery>,
+    name: Name,
+    query: Result<Query<SleepQuery>, QueryRejection>,
 ) -> Result<Json<ServiceView>, Refused> {
+    let (Path(name), Query(SleepQuery { force })) = (name?, query?);
     let id = api.fleet.with(|core, now| {
         let id = core.named(&name)?;
         core.sleep(&id, force, now).map(|()| id)
@@ -218,9 +251,10 @@ struct OutputQuery {
 /// The last lines a server of this machine has written.
 async fn output(
     State(api): State<Api>,
-    Path(name): Path<String>,
-    Query(OutputQuery { lines }): Query<OutputQuery>,
+    name: Name,
+    query: Result<Query<OutputQuery>, QueryRejection>,
 ) -> Result<String, Refused> {
+    let (Path(name), Query(OutputQuery { lines })) = (name?, query?);
     const USUAL: usize = 100;
     const MOST: usize = 10_000;
     let id = local(&api, &name)?;
@@ -237,9 +271,10 @@ async fn output(
 /// One line for a server's console.
 async fn console(
     State(api): State<Api>,
-    Path(name): Path<String>,
-    line: String,
+    name: Name,
+    line: Result<String, StringRejection>,
 ) -> Result<StatusCode, Refused> {
+    let (Path(name), line) = (name?, line?);
     let id = local(&api, &name)?;
     let sent = tokio::task::block_in_place(|| api.consoles.send(&id.name, line.trim_end()));
     sent.map_err(|error| Refused {
@@ -271,9 +306,18 @@ struct ExplainQuery {
 
 async fn explain_host(
     State(api): State<Api>,
-    Query(ExplainQuery { host }): Query<ExplainQuery>,
-) -> Json<Explanation> {
-    Json(api.fleet.look(|core, now| explain(core, Address::cut(&host).host, now)))
+    query: Result<Query<ExplainQuery>, QueryRejection>,
+) -> Result<Json<Explanation>, Refused> {
+    let Query(ExplainQuery { host }) = query?;
+    Ok(Json(api.fleet.look(|core, now| explain(core, Address::cut(&host).host, now))))
+}
+
+async fn wrong_method() -> Refused {
+    Refused {
+        status: StatusCode::METHOD_NOT_ALLOWED,
+        code: "method_not_allowed",
+        message: "this page takes another method".to_owned(),
+    }
 }
 
 async fn no_such_page() -> Refused {

@@ -66,6 +66,7 @@ pub async fn run(origin: Origin, checked: Checked, stop: Stop) -> anyhow::Result
         metrics: metrics.clone(),
         config: configs.clone(),
         quiet: Quiet::default(),
+        drain: stop.drain.clone(),
         close: close.clone(),
     });
 
@@ -73,9 +74,13 @@ pub async fn run(origin: Origin, checked: Checked, stop: Stop) -> anyhow::Result
         let (fleet, background) = (fleet.clone(), background.clone());
         async move { fleet.run(background).await }
     });
-    tasks.spawn(sources::run(FileSource::new(configs.clone()), fleet.clone(), None, background.clone()));
-    let servers = ProcessSource::new(&data_dir, this_program(), process_servers(configs.clone(), &tasks));
-    let servers = tokio::spawn(sources::run(servers, fleet.clone(), None, background.clone()));
+    let mut files = FileSource::new(configs.clone());
+    let mut servers = ProcessSource::new(&data_dir, this_program(), process_servers(configs.clone(), &tasks));
+    // The first player finds every route: doors open after the first look.
+    sources::look(&mut files, &fleet).await;
+    sources::look(&mut servers, &fleet).await;
+    tasks.spawn(sources::run(files, fleet.clone(), background.clone()));
+    let servers = tokio::spawn(sources::run(servers, fleet.clone(), background.clone()));
     let swarm_seen = CancellationToken::new();
     let unseen = swarm_seen.clone().drop_guard();
     tasks.spawn(follow_swarm(configs.clone(), fleet.clone(), unseen, background.clone()));
@@ -97,13 +102,7 @@ pub async fn run(origin: Origin, checked: Checked, stop: Stop) -> anyhow::Result
     first_look(&swarm_seen, &stop).await;
     for (socket, listener) in players {
         tracing::info!(address = %listener.address, "listening for players");
-        tasks.spawn(gateway::run(
-            socket,
-            listener,
-            Arc::clone(&gateway),
-            connections.clone(),
-            stop.drain.clone(),
-        ));
+        tasks.spawn(gateway::run(socket, listener, Arc::clone(&gateway), connections.clone()));
     }
     tell_routes(&config);
     api.listening();
@@ -206,7 +205,10 @@ async fn follow_swarm(
         }
     }
     tracing::info!(engine = %host, "looking for services of a Docker Swarm");
-    sources::run(SwarmSource::new(Engine::new(host), own::container(), configs), fleet, unseen, stop).await;
+    let mut swarm = SwarmSource::new(Engine::new(host), own::container(), configs);
+    sources::look(&mut swarm, &fleet).await;
+    drop(unseen);
+    sources::run(swarm, fleet, stop).await;
 }
 
 /// Hands every new configuration to those who decide by it, and every event to the metrics.

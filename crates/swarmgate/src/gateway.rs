@@ -33,22 +33,18 @@ pub struct Gateway {
     pub metrics: Metrics,
     pub config: watch::Receiver<Arc<Config>>,
     pub quiet: Quiet,
+    /// Cancelled when nobody new is let in.
+    pub drain: CancellationToken,
     /// Cancelled when players must go, too.
     pub close: CancellationToken,
 }
 
-/// Accepts connections until `stop`, each served by a task of its own.
-pub async fn run(
-    socket: TcpListener,
-    listener: Listener,
-    gateway: Arc<Gateway>,
-    connections: TaskTracker,
-    stop: CancellationToken,
-) {
+/// Accepts connections until the gateway drains, each served by a task of its own.
+pub async fn run(socket: TcpListener, listener: Listener, gateway: Arc<Gateway>, connections: TaskTracker) {
     let listener = Arc::new(listener);
     loop {
         let accepted = tokio::select! {
-            () = stop.cancelled() => return,
+            () = gateway.drain.cancelled() => return,
             accepted = socket.accept() => accepted,
         };
         match accepted {

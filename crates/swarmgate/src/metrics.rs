@@ -7,7 +7,6 @@ use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 use swarmgate_core::fleet::Report;
 
@@ -51,6 +50,11 @@ struct StateLabel {
 struct ChangeLabel {
     service: String,
     to: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct BuildLabel {
+    version: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -99,8 +103,10 @@ impl Metrics {
     }
 
     fn register_counters(&self, registry: &mut Registry) {
-        let build = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
-        registry.register("build", "The running build", build);
+        // Prometheus' own text format knows no type "info".
+        let build = Family::<BuildLabel, Gauge>::default();
+        build.get_or_create(&BuildLabel { version: env!("CARGO_PKG_VERSION") }).set(1);
+        registry.register("build_info", "The running build", build);
         registry.register("connections", "Connections accepted", self.connections.clone());
         registry.register(
             "openings_failed",

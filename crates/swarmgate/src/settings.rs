@@ -105,10 +105,12 @@ fn publish(checked: Checked, config: &watch::Sender<Arc<Config>>, file: &Path) {
             if current.listeners != new.listeners
                 || current.http != new.http
                 || current.data_dir != new.data_dir
+                || current.control != new.control
+                || current.log != new.log
                 || (current.docker.swarm, &current.docker.host) != (new.docker.swarm, &new.docker.host)
             {
                 tracing::warn!(
-                    "listeners, http, data_dir and docker's swarm and host change only with a restart"
+                    "listeners, http, data_dir, control, log and docker's swarm and host change only with a restart"
                 );
             }
             *current = new;

@@ -109,25 +109,31 @@ impl Door {
 
     /// `alone` is false for a proxy that speaks for many: it is only counted in the total.
     pub fn enter(self: &Arc<Self>, room: Room, from: IpAddr, alone: bool) -> Result<Place, Full> {
-        let source = Some(Source::from(from)).filter(|_| alone && !self.is_trusted(from));
+        let source = self.counts(from).filter(|_| alone);
         let mut inner = self.lock();
-        let (per_source, total) = match room {
-            Room::HalfOpen => (inner.limits.half_open_per_source, inner.limits.half_open_total),
-            Room::Held => (inner.limits.held_per_source, inner.limits.held_total),
+        let total = match room {
+            Room::HalfOpen => inner.limits.half_open_total,
+            Room::Held => inner.limits.held_total,
         };
         if *inner.total(room) >= total {
             return Err(Full::Total(room));
         }
         if let Some(source) = source {
-            let count = inner.counted.entry((room, source)).or_default();
-            if *count >= per_source {
-                return Err(Full::Source(room));
-            }
-            *count += 1;
+            inner.count(room, source)?;
         }
         *inner.total(room) += 1;
         drop(inner);
         Ok(Place { door: Arc::clone(self), room, source })
+    }
+
+    /// Counts a place that nobody was charged for as this source's: a proxy has said whom it speaks for.
+    pub fn charge(&self, place: &mut Place, from: IpAddr) -> Result<(), Full> {
+        let Some(source) = self.counts(from) else { return Ok(()) };
+        if place.source.is_none() {
+            self.lock().count(place.room, source)?;
+            place.source = Some(source);
+        }
+        Ok(())
     }
 
     /// Takes one from the source's allowance for `deed`.
@@ -151,6 +157,11 @@ impl Door {
         *self.lock().total(room)
     }
 
+    /// Whom connections from there are counted for, if anybody.
+    fn counts(&self, from: IpAddr) -> Option<Source> {
+        (!self.is_trusted(from)).then(|| Source::from(from))
+    }
+
     fn is_trusted(&self, from: IpAddr) -> bool {
         let from = from.to_canonical();
         self.lock().limits.trusted_sources.iter().any(|net| net.contains(&from))
@@ -162,6 +173,19 @@ impl Door {
 }
 
 impl Inner {
+    fn count(&mut self, room: Room, source: Source) -> Result<(), Full> {
+        let most = match room {
+            Room::HalfOpen => self.limits.half_open_per_source,
+            Room::Held => self.limits.held_per_source,
+        };
+        let count = self.counted.entry((room, source)).or_default();
+        if *count >= most {
+            return Err(Full::Source(room));
+        }
+        *count += 1;
+        Ok(())
+    }
+
     const fn total(&mut self, room: Room) -> &mut usize {
         let [half_open, held] = &mut self.totals;
         match room {
@@ -246,6 +270,20 @@ mod tests {
         for _ in 0..3 {
             assert!(door.allow(Deed::Login, ip("10.1.1.1"), Moment::START));
         }
+    }
+
+    #[test]
+    fn whom_a_proxy_speaks_for_is_counted_once_it_has_said_so() {
+        let door = door(|limits| limits.half_open_per_source = 1);
+        let proxied = || door.enter(Room::HalfOpen, ip("10.0.0.1"), false).unwrap();
+        let (mut first, mut second) = (proxied(), proxied());
+        door.charge(&mut first, ip("192.0.2.1")).unwrap();
+        door.charge(&mut first, ip("192.0.2.1")).unwrap();
+        assert_eq!(door.charge(&mut second, ip("192.0.2.1")), Err(Full::Source(Room::HalfOpen)));
+        door.charge(&mut second, ip("192.0.2.2")).unwrap();
+        assert_eq!(door.in_room(Room::HalfOpen), 2);
+        drop((first, second));
+        assert_eq!((door.in_room(Room::HalfOpen), door.lock().counted.len()), (0, 0));
     }
 
     #[test]

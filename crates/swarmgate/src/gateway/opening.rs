@@ -12,6 +12,7 @@ use swarmgate_minecraft::{Malformed, legacy};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 
+use super::door::Full;
 use super::listener::trusts;
 
 /// An opening from a stranger. The longest an ordinary client sends is its 1.19 login with a key, about 1.5 KiB.
@@ -51,8 +52,16 @@ pub enum NoOpening {
     UntrustedHeader,
     #[error("it sent a PROXY header, and the listener has proxy_protocol = \"off\"")]
     HeaderWhenOff,
+    #[error("too many connections of this client have not said what they want")]
+    Full(Full),
     #[error("the connection broke")]
     Io(#[from] io::Error),
+}
+
+impl From<Full> for NoOpening {
+    fn from(full: Full) -> Self {
+        Self::Full(full)
+    }
 }
 
 impl NoOpening {
@@ -67,37 +76,57 @@ impl NoOpening {
             Self::Header(header) => header.kind(),
             Self::UntrustedHeader => "untrusted_proxy_header",
             Self::HeaderWhenOff => "unexpected_proxy_header",
+            Self::Full(full) => full.kind(),
             Self::Io(_) => "io",
         }
     }
 }
 
-pub async fn read(
-    stream: &TcpStream,
-    peer: SocketAddr,
-    listener: &Listener,
-    deadline: Instant,
-) -> Result<Opening, NoOpening> {
-    let trusted = trusts(listener, peer.ip());
-    let mut raw = Vec::new();
-    let (mut client, mut local) = (peer, stream.local_addr()?);
-    if let Some(header) = read_header(stream, &mut raw, listener, trusted, deadline).await? {
-        raw.drain(..header.consumed);
-        if let Some(addresses) = header.addresses {
-            (client, local) = (addresses.source, addresses.destination);
+/// Whose connection it is: known before anything of the game has been read.
+#[derive(Debug)]
+pub struct Caller<'a> {
+    listener: &'a Listener,
+    trusted: bool,
+    raw: Vec<u8>,
+    pub client: SocketAddr,
+    local: SocketAddr,
+}
+
+impl<'a> Caller<'a> {
+    /// Reads the PROXY header, where there may be one.
+    pub async fn read(
+        stream: &TcpStream,
+        peer: SocketAddr,
+        listener: &'a Listener,
+        deadline: Instant,
+    ) -> Result<Self, NoOpening> {
+        let trusted = trusts(listener, peer.ip());
+        let mut raw = Vec::new();
+        let (mut client, mut local) = (peer, stream.local_addr()?);
+        if let Some(header) = read_header(stream, &mut raw, listener, trusted, deadline).await? {
+            raw.drain(..header.consumed);
+            if let Some(addresses) = header.addresses {
+                (client, local) = (addresses.source, addresses.destination);
+            }
         }
+        Ok(Self { listener, trusted, raw, client, local })
     }
-    let limit = if trusted { TRUSTED_LIMIT } else { LIMIT };
-    let knock = read_knock(stream, &mut raw, limit, deadline).await;
-    let unexpected = matches!(knock, Err(NoOpening::Malformed(Malformed::ProxyHeader)));
-    if unexpected && listener.proxy_protocol == ProxyProtocol::Off {
-        return Err(NoOpening::HeaderWhenOff);
+
+    /// Reads on, until it is clear what the client wants.
+    pub async fn opening(self, stream: &TcpStream, deadline: Instant) -> Result<Opening, NoOpening> {
+        let Self { listener, trusted, mut raw, client, local } = self;
+        let limit = if trusted { TRUSTED_LIMIT } else { LIMIT };
+        let knock = read_knock(stream, &mut raw, limit, deadline).await;
+        let unexpected = matches!(knock, Err(NoOpening::Malformed(Malformed::ProxyHeader)));
+        if unexpected && listener.proxy_protocol == ProxyProtocol::Off {
+            return Err(NoOpening::HeaderWhenOff);
+        }
+        if unexpected && !trusted {
+            return Err(NoOpening::UntrustedHeader);
+        }
+        let knock = knock?;
+        Ok(Opening { knock, raw, client, local })
     }
-    if unexpected && !trusted {
-        return Err(NoOpening::UntrustedHeader);
-    }
-    let knock = knock?;
-    Ok(Opening { knock, raw, client, local })
 }
 
 /// The header, where this listener takes one from this peer.
@@ -162,17 +191,19 @@ async fn more(stream: &TcpStream, raw: &mut Vec<u8>, deadline: Instant) -> Resul
         // Made only now: kept over the wait, it would be part of every connection's future.
         let mut chunk = [0; 2048];
         match stream.try_read(&mut chunk) {
-            Ok(0) => return Err(if raw.is_empty() { NoOpening::Nothing } else { NoOpening::Closed }),
+            Ok(0) => return Err(left(raw)),
             Ok(read) => {
                 raw.extend(chunk.iter().take(read));
                 return Ok(());
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            // How a proxy's health check ends, after a header that says LOCAL.
-            Err(error) if error.kind() == io::ErrorKind::ConnectionReset && raw.is_empty() => {
-                return Err(NoOpening::Nothing);
-            }
+            // How health checks and scanners hang up.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Err(left(raw)),
             Err(error) => return Err(error.into()),
         }
     }
+}
+
+fn left(raw: &[u8]) -> NoOpening {
+    if raw.is_empty() { NoOpening::Nothing } else { NoOpening::Closed }
 }

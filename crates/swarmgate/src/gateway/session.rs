@@ -17,7 +17,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 
 use super::door::{Deed, Open, Place, Room};
-use super::opening::{self, NoOpening, Opening};
+use super::opening::{Caller, NoOpening, Opening};
 use super::refuse::Client;
 use super::{Gateway, hold, listener, refuse, relay, status};
 use crate::dial::{DialError, dial};
@@ -76,7 +76,7 @@ async fn prepare(
     gateway: Arc<Gateway>,
 ) -> Option<Joined> {
     let alone = !listener::trusts(&listener, peer.ip());
-    let place = match gateway.door.enter(Room::HalfOpen, peer.ip(), alone) {
+    let mut place = match gateway.door.enter(Room::HalfOpen, peer.ip(), alone) {
         Ok(place) => place,
         Err(full) => {
             gateway.metrics.refused(full.kind());
@@ -84,8 +84,24 @@ async fn prepare(
         }
     };
     let deadline = Instant::now() + gateway.config.borrow().limits.opening_deadline;
-    match opening::read(&stream, peer, &listener, deadline).await {
+    let opening = async {
+        let caller = Caller::read(&stream, peer, &listener, deadline).await?;
+        if caller.client != peer {
+            gateway.door.charge(&mut place, caller.client.ip())?;
+        }
+        caller.opening(&stream, deadline).await
+    };
+    let opening = tokio::select! {
+        opening = opening => opening,
+        // Nobody waits for those who have not said yet what they want.
+        () = gateway.drain.cancelled() => return None,
+    };
+    match opening {
         Ok(opening) => Box::new(Visit { stream, opening, gateway, deadline }).go(place).await,
+        Err(NoOpening::Full(full)) => {
+            gateway.metrics.refused(full.kind());
+            None
+        }
         Err(error) => {
             report(&error, peer, &gateway);
             None
@@ -335,6 +351,7 @@ fn report(error: &NoOpening, peer: SocketAddr, gateway: &Gateway) {
         | NoOpening::Silent
         | NoOpening::Slow
         | NoOpening::Malformed(_)
+        | NoOpening::Full(_)
         | NoOpening::Io(_) => false,
     };
     if misconfigured && let Some(more) = gateway.quiet.allow(error.kind()) {

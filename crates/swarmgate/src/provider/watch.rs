@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::CancellationToken;
 
 use super::Source;
 use crate::fleet::{Fleet, Scale};
@@ -11,19 +11,18 @@ use crate::fleet::{Fleet, Scale};
 /// Waits between failed listings, doubling up to the second.
 const RETRY: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
 
-/// Runs `source` until `stop`, and gives it back. `unseen` is held until it was looked at once.
-pub async fn run<S: Source>(
-    mut source: S,
-    fleet: Fleet,
-    mut unseen: Option<DropGuard>,
-    stop: CancellationToken,
-) -> S {
+/// Lists all services once, before the source is run.
+pub async fn look<S: Source>(source: &mut S, fleet: &Fleet) {
+    list(source, fleet, &mut String::new()).await;
+}
+
+/// Runs `source` until `stop`, and gives it back.
+pub async fn run<S: Source>(mut source: S, fleet: Fleet, stop: CancellationToken) -> S {
     let mut scales = fleet.scales_for(source.id());
     let mut retry = RETRY.0;
     let mut complaint = String::new();
     loop {
         let healthy = list(&mut source, &fleet, &mut complaint).await;
-        drop(unseen.take());
         retry = if healthy { RETRY.0 } else { (retry * 2).min(RETRY.1) };
         tokio::select! {
             () = stop.cancelled() => return source,

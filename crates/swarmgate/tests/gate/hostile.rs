@@ -1,0 +1,206 @@
+//! What is on the internet all day: it costs little, it wakes nothing, and it cannot write the log.
+
+use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use swarmgate_testkit::client::{Client, Outcome};
+use swarmgate_testkit::wait::until;
+use swarmgate_testkit::wire::Handshake;
+use tokio::task::JoinSet;
+
+use crate::common::{Config, Gate, Home, LIMIT, Server};
+use crate::{PROTOCOL, assert_in, assert_within, join, join_from, login};
+
+/// Openings that are no use to anybody, each with its name.
+fn corpus() -> Vec<(String, Vec<u8>)> {
+    let directory = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/knock"));
+    let mut openings: Vec<_> = std::fs::read_dir(directory)
+        .unwrap()
+        .map(|file| file.unwrap().path())
+        .map(|path| (path.file_name().unwrap().to_string_lossy().into_owned(), std::fs::read(path).unwrap()))
+        .filter(|(name, _)| name.starts_with("hostile-"))
+        .collect();
+    assert!(openings.len() >= 20, "{openings:?}");
+    let noise: Vec<u8> = (0..9_000_u32).map(|n| n.wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect();
+    let more: [(&str, &[u8]); 8] = [
+        ("a zero", &[0]),
+        ("zeros", &[0; 5_000]),
+        ("ones", &[0xff; 5_000]),
+        ("noise", &noise),
+        ("FE and a pause", &[0xfe, 0x01, 0xfa]),
+        ("a login before 1.7 that never ends", &[0x02, 0x4e, 0xff, 0xff]),
+        ("a length and no packet", &[0xfe, 0x1f]),
+        ("a request before the handshake", &[1, 0, 1, 0, 1, 0]),
+    ];
+    openings.extend(more.map(|(name, bytes)| (name.to_owned(), bytes.to_vec())));
+    openings
+}
+
+async fn home_of_a_sleeper(limits: &str) -> (std::sync::Arc<Home>, Server, Gate) {
+    let home = Home::new();
+    let server = Server::new(&home, "mc", &[], "default = true\nhosts = [\"mc.example.com\"]");
+    home.write(&Config { log: "info", ..Config::of(&server.table).limits(limits) });
+    let gate = home.start().await;
+    (home, server, gate)
+}
+
+#[tokio::test]
+async fn every_hostile_opening_ends_within_the_deadline_and_wakes_nothing() {
+    let (_home, server, gate) =
+        home_of_a_sleeper("opening_deadline = \"1s\"\nhalf_open_per_source = 500").await;
+    let before = gate.process.lines().len();
+    let mut visits = JoinSet::new();
+    // With an end, without one, and again so often that every kind of line would have been written many times.
+    for round in 0..20_u8 {
+        for (name, bytes) in corpus() {
+            let client = Client::to(gate.address).from(Ipv4Addr::new(127, 0, 1, 1 + round));
+            visits.spawn(async move {
+                let mut connection = client.connect(LIMIT).await.unwrap();
+                _ = connection.send(&bytes).await;
+                if round % 2 == 1 {
+                    _ = connection.half_close().await;
+                }
+                let started = Instant::now();
+                let said = connection.read_to_end(LIMIT).await;
+                assert_within(started, Duration::from_secs(20));
+                // A ping of before 1.7, and a login under a name that is none, are well-formed; the others are not.
+                if let Ok(said) = said {
+                    let well_formed = bytes.first() == Some(&0xfe) || name == "hostile-escapes";
+                    assert!(said.is_empty() || well_formed, "{name}: {said:x?}");
+                }
+            });
+        }
+    }
+    while let Some(visit) = visits.join_next().await {
+        visit.unwrap();
+    }
+    let written = gate.process.lines().len() - before;
+    assert!(written <= 60, "{written} lines:\n{}", gate.log());
+    assert!(!gate.log().contains("panic"), "{}", gate.log());
+    assert_eq!((server.starts(), gate.service("mc").await["state"].as_str()), (0, Some("asleep")));
+    until("no half-open", LIMIT, async || {
+        (gate.metric("swarmgate_connections_open").await == 0).then_some(())
+    })
+    .await;
+    assert_in(&join(gate.address, "mc.example.com", "Ann").await.0);
+}
+
+#[tokio::test]
+async fn one_byte_now_and_then_does_not_move_the_deadline() {
+    let (_home, server, gate) = home_of_a_sleeper("opening_deadline = \"2s\"").await;
+    let started = Instant::now();
+    let mut connection = Client::to(gate.address).connect(LIMIT).await.unwrap();
+    let opening = login("mc.example.com", "Slow");
+    let mut bytes = opening.iter();
+    until("a closed connection", LIMIT, async || {
+        // Reading is what paces it: a tenth of a second with nothing to read.
+        match connection.read_to_end(Duration::from_millis(100)).await {
+            Err(error) if error.kind() == std::io::ErrorKind::TimedOut => {
+                let byte = bytes.next().expect("fewer bytes than there are");
+                _ = connection.send(&[*byte]).await;
+                None
+            }
+            Ok(_) | Err(_) => Some(()),
+        }
+    })
+    .await;
+    assert!(started.elapsed() >= Duration::from_millis(1_900), "{:?}", started.elapsed());
+    assert_within(started, Duration::from_secs(8));
+    assert_eq!(gate.metric("swarmgate_openings_failed_total{kind=\"slow\"}").await, 1);
+    assert_eq!(server.starts(), 0);
+}
+
+#[tokio::test]
+async fn strangers_do_not_make_series_or_lines() {
+    let (_home, _server, gate) = home_of_a_sleeper("trusted_sources = [\"127.0.0.0/8\"]").await;
+    let handshake =
+        |n: u32| Handshake::status(PROTOCOL, &format!("h{}.example.org", n.wrapping_mul(2_654_435_761)));
+    let names = |page: &str| -> BTreeSet<String> {
+        page.lines()
+            .filter(|line| !line.starts_with('#'))
+            .filter_map(|line| line.rsplit_once(' '))
+            .map(|(name, _)| name.to_owned())
+            .collect()
+    };
+    Client::to(gate.address).status(&handshake(0), LIMIT).await.unwrap();
+    let (series, lines) = (names(&gate.metrics().await), gate.process.lines().len());
+    let mut visits = JoinSet::new();
+    for lane in 0..20 {
+        let client = Client::to(gate.address);
+        visits.spawn(async move {
+            for n in 0..500 {
+                client.status(&handshake(lane * 500 + n), LIMIT).await.unwrap();
+            }
+        });
+    }
+    while let Some(visit) = visits.join_next().await {
+        visit.unwrap();
+    }
+    assert_eq!(names(&gate.metrics().await), series);
+    let written = gate.process.lines().len() - lines;
+    assert!(written <= 20, "{written} lines:\n{}", gate.log());
+    assert_eq!(gate.metric("swarmgate_verdicts_total{verdict=\"answer\"}").await, 10_001);
+}
+
+/// A number of `/proc/PID/status`, in KiB.
+fn memory(pid: u32, what: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(what)).unwrap();
+    line.trim_matches(|c: char| !c.is_ascii_digit()).parse().unwrap()
+}
+
+/// Processor time used so far, in hundredths of a second.
+fn processor(pid: u32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let fields: Vec<_> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
+    fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+}
+
+#[tokio::test]
+async fn five_thousand_idle_sockets_cost_little_and_keep_nobody_out() {
+    const SOCKETS: u32 = 5_000;
+    let limit = getrlimit(Resource::Nofile);
+    if limit.maximum.is_some_and(|most| most < 12_000) {
+        // Every socket has two ends here, one of them ours.
+        println!("left out: this machine allows {:?} open files", limit.maximum);
+        return;
+    }
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum }).unwrap();
+    let limits = "opening_deadline = \"60s\"\nhalf_open_total = 6000";
+    let (_home, _server, gate) = home_of_a_sleeper(limits).await;
+    let pid = gate.process.pid();
+    assert_in(&join(gate.address, "mc.example.com", "Ann").await.0);
+    let before = memory(pid, "VmRSS:");
+    let mut sockets = vec![];
+    for n in 0..SOCKETS {
+        // As many sources as it takes: one alone is not let in more than 64 times.
+        let source = Ipv4Addr::from_bits(0x7f00_0201 + n / 50);
+        let mut connection = Client::to(gate.address).from(source).connect(LIMIT).await.unwrap();
+        connection.send(&[0x10]).await.unwrap();
+        sockets.push(connection);
+    }
+    until("all of them", LIMIT, async || {
+        (gate.metric("swarmgate_connections_half_open").await == u64::from(SOCKETS)).then_some(())
+    })
+    .await;
+    let grown = memory(pid, "VmRSS:").saturating_sub(before);
+    assert!(grown < 60 * 1024, "{grown} KiB for {SOCKETS} sockets");
+
+    let used = processor(pid);
+    let started = Instant::now();
+    until("a second", LIMIT, async || (started.elapsed() > Duration::from_secs(1)).then_some(())).await;
+    let used = processor(pid) - used;
+    assert!(used < 20, "{used} hundredths of a second for doing nothing");
+
+    let client = Client::to(gate.address).from(Ipv4Addr::new(127, 0, 3, 1));
+    let (outcome, _connection) = join_from(&client, "mc.example.com", "Bo").await;
+    assert!(matches!(outcome, Outcome::Joined { .. }), "{outcome:?}");
+    drop(sockets);
+    until("none of them", LIMIT, async || {
+        (gate.metric("swarmgate_connections_half_open").await == 0).then_some(())
+    })
+    .await;
+}
