@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::fleet::{Fleet, Report};
+use crate::learned::Pin;
 use crate::moment::Moment;
 use crate::name::HostName;
 use crate::routes::Match;
@@ -117,7 +118,9 @@ fn join(how: Match, report: &Report, endpoint: Option<&str>) -> String {
         Wait::Kick => "the player is told to come back".to_owned(),
     };
     let default_sleeps = how == Match::Default && !spec.default_wakes;
-    let wakes = if !report.scalable {
+    let wakes = if report.pin == Pin::Asleep {
+        Err("it is pinned asleep")
+    } else if !report.scalable {
         Err("it has only an address, so the gate cannot start it")
     } else if !spec.wake {
         Err("wake = false: joins do not start it")
@@ -139,12 +142,10 @@ fn join(how: Match, report: &Report, endpoint: Option<&str>) -> String {
         (State::Stopping, Ok(())) => {
             format!("starts it again once the old process has ended{}; {waits}", who(report))
         }
-        (State::Failed { .. }, Ok(())) => {
-            format!(
-                "is told why it failed; {} after the failure it may be tried again",
-                span::human(spec.cooldown)
-            )
-        }
+        (State::Failed { .. }, Ok(())) => match report.retry_in {
+            Some(left) => format!("is told why it failed; in {} it may be tried again", span::human(left)),
+            None => format!("starts it again{}; {waits}", who(report)),
+        },
         (State::Unknown { .. }, Ok(())) => format!("waits until the state is known; {waits}"),
     }
 }
@@ -159,6 +160,13 @@ fn sleep(report: &Report, now: Moment) -> String {
     let spec = &report.face.spec;
     if !report.scalable {
         return "never: the gate cannot stop it".to_owned();
+    }
+    if report.kept_awake {
+        let why = if report.pin == Pin::Awake { "it is pinned awake" } else { "these are its warm hours" };
+        return format!("not now: {why}");
+    }
+    if report.pin == Pin::Asleep {
+        return "as soon as nobody is in it: it is pinned asleep".to_owned();
     }
     if !spec.sleep {
         return "never: sleep = false".to_owned();
@@ -234,6 +242,21 @@ mod tests {
         assert_eq!(explanation.matched.as_deref(), Some("wildcard"));
         assert_eq!(explanation.join, "is relayed to 127.0.0.1:7");
         assert_eq!(explanation.sleep.as_deref(), Some("never: the gate cannot stop it"));
+    }
+
+    #[test]
+    fn pins_and_failures_change_what_happens() {
+        let mut asleep = fleet(State::Asleep, true);
+        asleep.pin(&ServiceId::new("process", "mc"), Pin::Asleep, Moment::START).unwrap();
+        let explanation = explain(&asleep, "mc.example.com", Moment::START);
+        assert_eq!(explanation.join, "is refused: it is pinned asleep");
+        let mut awake = fleet(State::Asleep, true);
+        awake.pin(&ServiceId::new("process", "mc"), Pin::Awake, Moment::START).unwrap();
+        let explanation = explain(&awake, "mc.example.com", Moment::START);
+        assert_eq!(explanation.sleep.as_deref(), Some("not now: it is pinned awake"));
+        let failed = fleet(State::Failed { reason: "x".to_owned() }, true);
+        let explanation = explain(&failed, "mc.example.com", Moment::START);
+        assert_eq!(explanation.join, "starts it again; the player waits up to 25s for it");
     }
 
     #[test]

@@ -92,6 +92,10 @@ pub struct Report {
     pub online: Option<u32>,
     pub scalable: bool,
     pub pin: Pin,
+    /// Pinned awake, or in its warm hours.
+    pub kept_awake: bool,
+    /// While a failure is fresh: how long until a join may try again.
+    pub retry_in: Option<Duration>,
     /// When it will be put to sleep if nobody comes.
     pub sleeps_at: Option<Moment>,
     pub last_failure: Option<String>,
@@ -120,7 +124,7 @@ pub enum CommandError {
 pub struct Fleet {
     policy: Policy,
     records: BTreeMap<ServiceId, Record>,
-    /// What the store remembers of services that have not appeared yet.
+    /// What is remembered of services that are not there.
     recalled: BTreeMap<String, Arc<Learned>>,
     routes: Routes,
     throttle: Throttle,
@@ -321,7 +325,7 @@ impl Fleet {
     }
 
     pub fn reports(&self, now: Moment) -> Vec<Report> {
-        self.records.values().map(|record| record.report(now)).collect()
+        self.records.values().filter(|record| record.present).map(|record| record.report(now)).collect()
     }
 
     pub fn take_effects(&mut self) -> Vec<Effect> {
@@ -331,7 +335,8 @@ impl Fleet {
     /// The view, if it is not the one taken last.
     pub fn take_view(&mut self, now: Moment) -> Option<View> {
         std::mem::take(&mut self.changed)
-            .then(|| self.records.iter().map(|(id, record)| (id.clone(), record.face(now))).collect())
+            .then(|| self.records.values().filter(|record| record.present))
+            .map(|present| present.map(|record| (record.id.clone(), record.face(now))).collect())
     }
 
     fn admit_player(
@@ -426,16 +431,21 @@ impl Fleet {
     }
 
     fn forget_if_over(&mut self, service: &ServiceId) {
-        if self.records.get(service).is_some_and(Record::is_over) {
-            self.records.remove(service);
+        if self.records.get(service).is_some_and(Record::is_over)
+            && let Some(record) = self.records.remove(service)
+        {
+            // What is known of it, and what its owner has said of it, outlives a redeployment.
+            self.recalled.insert(service.to_string(), record.learned());
             self.changed = true;
         }
     }
 
     fn reroute(&mut self) {
-        let before = self.records.len();
-        self.records.retain(|_, record| !record.is_over());
-        self.changed |= self.records.len() != before;
+        let over = self.records.iter().filter(|(_, record)| record.is_over());
+        let over: Vec<ServiceId> = over.map(|(id, _)| id.clone()).collect();
+        for id in over {
+            self.forget_if_over(&id);
+        }
         let mut claims: Vec<&Record> = self.records.values().filter(|record| record.present).collect();
         claims.sort_by_key(|record| record.arrived);
         let routes = Routes::new(claims.iter().map(|record| (&record.id, &*record.spec)));

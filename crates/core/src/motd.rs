@@ -11,8 +11,9 @@ use crate::service::State;
 use crate::span;
 
 /// The words a template may have in braces, each with what it stands for.
-pub const TOKENS: [(&str, &str); 8] = [
+pub const TOKENS: [(&str, &str); 9] = [
     ("server", "the server's name"),
+    ("motd", "what the server itself last showed in the list"),
     ("state", "what it is doing, in one word"),
     ("eta", "how much longer the start usually takes, or how long it takes"),
     ("countdown", "how long until it is started again after a crash"),
@@ -41,7 +42,8 @@ pub fn in_list(face: &Face, now: Moment) -> Component {
 pub fn on_leaving(face: &Face, now: Moment) -> Component {
     let texts = &face.spec.texts;
     let template = match &face.state {
-        State::Asleep | State::Starting { .. } => &texts.wait,
+        State::Asleep => &texts.asleep,
+        State::Starting { .. } => &texts.wait,
         State::Restarting { .. } => &texts.restarting,
         State::Stopping => &texts.stopping,
         State::Failed { .. } => &texts.failed,
@@ -61,19 +63,21 @@ pub fn refused(refusal: &Refusal, now: Moment) -> Component {
         Refusal::UnknownHost => UNKNOWN_HOST.to_owned(),
         Refusal::Denied(_) => "You may not join from your address.".to_owned(),
         Refusal::MayNotWake(face) => {
-            format!("{} is asleep, and you may not start it. Ask its owner.", face.service.name)
+            format!("{} is not running, and you may not start it. Ask its owner.", face.service.name)
         }
-        Refusal::WakeOff(face) => format!("{} is asleep, and only its owner starts it.", face.service.name),
+        Refusal::WakeOff(face) => {
+            format!("{} is not running, and only its owner starts it.", face.service.name)
+        }
         Refusal::PinnedAsleep(face) => {
-            format!("{} is asleep until its owner lets it wake again.", face.service.name)
+            format!("{} is not running until its owner lets it start again.", face.service.name)
         }
         Refusal::WakeRate { face, retry_in } => format!(
-            "{} is asleep, and you have started enough servers for now. Try again in {}.",
+            "{} is not running, and you have started enough servers for now. Try again in {}.",
             face.service.name,
             in_seconds(*retry_in)
         ),
         Refusal::TooManyAwake(face) => format!(
-            "{} is asleep, and as many servers are up as this machine takes. Try again later.",
+            "{} is not running, and as many servers are up as this machine takes. Try again later.",
             face.service.name
         ),
         Refusal::Failed { face, retry_in } => {
@@ -113,6 +117,7 @@ fn value(token: &str, face: &Face, now: Moment) -> Option<String> {
         "eta" => face.eta.map_or_else(|| "a moment".to_owned(), in_seconds),
         "countdown" | "duration" => countdown(),
         "reason" => face.state.reason().unwrap_or_default().to_owned(),
+        "motd" => status().description,
         "players" => "0".to_owned(),
         "max" => status().max.unwrap_or(0).to_string(),
         _ => return None,
@@ -138,7 +143,7 @@ mod tests {
         let mut spec = spec(&[]);
         spec.texts.restarting = "<red>{server}</red> again in {countdown}: {reason}".to_owned();
         spec.texts.wait = "{server} is {state}, {eta}, {max} places, {nonsense}".to_owned();
-        let status = serde_json::json!({"players": {"max": 40}});
+        let status = serde_json::json!({"players": {"max": 40}, "description": {"text": "My server"}});
         Face {
             service: ServiceId::new("process", "mc"),
             spec: Arc::new(spec),
@@ -156,7 +161,7 @@ mod tests {
     fn each_state_has_its_own_sentence() {
         let reason = || "because".to_owned();
         for (state, list, leaving) in [
-            (State::Asleep, "asleep", "mc is asleep, 30s, 40 places, {nonsense}"),
+            (State::Asleep, "asleep", "asleep"),
             (State::Starting { reason: reason() }, "starting", "mc is starting, 30s, 40 places, {nonsense}"),
             (State::Stopping, "stopping", "stopping"),
             (State::Failed { reason: reason() }, "failed", "failed"),
@@ -175,6 +180,11 @@ mod tests {
             let text = in_list(&face, at(now)).to_plain();
             assert_eq!(text, format!("mc again in {left}: exit code 1 <bold>"));
         }
+    }
+
+    #[test]
+    fn what_the_server_itself_showed_is_there_to_be_shown() {
+        assert_eq!(value("motd", &face(State::Asleep), at(0)).as_deref(), Some("My server"));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use swarmgate_minecraft::text::Component;
 use super::problem::Fault;
 use super::reader::Section;
 use super::value;
+use crate::motd::TOKENS;
 use crate::service::{Clients, Players, ProxyVersion, Ready, Spec, Texts, Wait, Wakers};
 
 /// The Java client gives up on a silent login after 30 s; what is left is for the message to arrive.
@@ -14,7 +15,6 @@ const LONGEST_HOLD: Duration = Duration::from_secs(28);
 /// Below this, a player who only reconnects finds the server asleep.
 const SHORT_IDLE: Duration = Duration::from_secs(60);
 const LONGEST_ADDRESS: usize = 255;
-const TOKENS: [&str; 6] = ["server", "eta", "countdown", "reason", "players", "max"];
 
 /// What the section asks for; where it is silent, `base` stands. Its hosts are not read here.
 pub(super) fn read(section: &mut Section<'_, '_>, base: &Spec) -> Spec {
@@ -96,10 +96,11 @@ fn texts(section: &mut Section<'_, '_>, base: &Texts) -> Texts {
     let mut section = section.section("texts");
     let mut text = |name: &'static str, base: &str| {
         let Some((written, shown)) = section.text(name, template) else { return base.to_owned() };
-        for token in shown.tokens().into_iter().filter(|token| !TOKENS.contains(token)) {
-            let fix = match value::nearest(token, TOKENS) {
+        let known = TOKENS.map(|(token, _)| token);
+        for token in shown.tokens().into_iter().filter(|token| !known.contains(token)) {
+            let fix = match value::nearest(token, known) {
                 Some(near) => format!("did you mean {{{near}}}?"),
-                None => format!("the tokens are {{{}}}", TOKENS.join("}, {")),
+                None => format!("the tokens are {{{}}}", known.join("}, {")),
             };
             section.warning(name, Fault::new(format!("{{{token}}} is no token and stays as it is"), fix));
         }

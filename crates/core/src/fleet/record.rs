@@ -25,6 +25,8 @@ const PLAYER_POLL: (Duration, Duration) = (Duration::from_secs(1), Duration::fro
 const WATCH_POLL: Duration = Duration::from_secs(60);
 /// Without any cooldown a failure would be over before those who wait can read of it.
 const SHORTEST_COOLDOWN: Duration = Duration::from_secs(1);
+/// A wake that waits for a lost source or for an old process is remembered this long after its players left.
+const FORGOTTEN: Duration = Duration::from_secs(600);
 /// After a failed attempt to stop a service.
 const SLEEP_RETRY: Duration = Duration::from_secs(30);
 
@@ -62,6 +64,8 @@ pub(super) struct Record {
     probing: bool,
     probe_at: Moment,
     learned: Arc<Learned>,
+    /// Why it could not be stopped when it should have been.
+    unstopped: Option<String>,
     /// What its owner wants of it now, whoever joins.
     wanted: Wanted,
     /// The players who were in it when it stopped without the gate's doing.
@@ -158,6 +162,7 @@ impl Record {
             probing: false,
             probe_at: now,
             learned,
+            unstopped: None,
             wanted: Wanted::Free,
             lost: None,
             changed: true,
@@ -206,6 +211,7 @@ impl Record {
 
     /// Its source no longer lists it.
     pub fn vanish(&mut self) {
+        self.changed = true;
         self.present = false;
         self.wake = None;
         self.sleep = Sleep::No;
@@ -240,10 +246,13 @@ impl Record {
             (true, Ok(())) if self.wake_is(Step::Asked) => self.advance_wake(Step::Accepted, now),
             (true, Err(reason)) if self.wake_is(Step::Asked) => self.fail(reason, now),
             (true, Ok(()) | Err(_)) => {}
-            (false, Ok(())) => self.sleep = Sleep::No,
+            (false, Ok(())) => {
+                self.sleep = Sleep::No;
+                self.unstopped = None;
+            }
             (false, Err(reason)) => {
                 self.sleep = Sleep::RetryAt(now + SLEEP_RETRY);
-                self.problems.push(format!("it could not be stopped: {reason}"));
+                self.unstopped = Some(reason);
             }
         }
         // What was believed before the scale no longer holds; the listing that follows says what does.
@@ -291,6 +300,10 @@ impl Record {
             Pin::None if warm() => Wanted::Awake,
             Pin::None => Wanted::Free,
         };
+    }
+
+    pub fn learned(&self) -> Arc<Learned> {
+        Arc::clone(&self.learned)
     }
 
     pub fn is_pinned_asleep(&self) -> bool {
@@ -419,6 +432,9 @@ impl Record {
 
     /// What time alone changes.
     pub fn expire(&mut self, now: Moment) {
+        if self.forgotten_at().is_some_and(|at| now >= at) {
+            self.wake = None;
+        }
         if self.wake_deadline().is_some_and(|deadline| now >= deadline) {
             let limit = self.spec.start_timeout;
             self.fail(format!("it was not ready after {}", span::human(limit)), now);
@@ -438,7 +454,10 @@ impl Record {
         };
         let cooling = matches!((&self.believed, &self.shown), (State::Asleep, State::Failed { .. }));
         let cooled = self.failure.as_ref().filter(|_| cooling).map(|failure| failure.until);
-        [probe, self.wake_deadline(), cooled, self.sleep_deadline()].into_iter().flatten().min()
+        [probe, self.wake_deadline(), self.forgotten_at(), cooled, self.sleep_deadline()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     fn fail(&mut self, reason: String, now: Moment) {
@@ -477,6 +496,7 @@ impl Record {
     }
 
     fn forget_run(&mut self, now: Moment) {
+        self.unstopped = None;
         self.ready_run = None;
         self.idle_since = None;
         self.online = None;
@@ -494,6 +514,12 @@ impl Record {
             wake.restart = Some(until);
             wake.deadline = wake.deadline + now.until(until);
         }
+    }
+
+    /// A wake that could not begin and that nobody waits for any more is not kept for ever.
+    fn forgotten_at(&self) -> Option<Moment> {
+        let wake = self.wake.as_ref().filter(|wake| wake.step == Step::Queued)?;
+        self.seats.is_empty().then_some(wake.asked + FORGOTTEN)
     }
 
     /// A start that is being stopped fails when that is over, so that those who wait can see it.

@@ -637,6 +637,68 @@ fn a_pin_is_kept_and_recalled() {
 }
 
 #[test]
+fn a_pin_outlives_a_redeployment() {
+    let mut world = World::new(|_| {});
+    world.see(State::Asleep, at(1));
+    world.fleet.pin(&id("mc"), Pin::Asleep, at(2)).unwrap();
+    world.fleet.observe(FILE, Snapshot::default(), at(3));
+    world.see(State::Asleep, at(4));
+    assert_eq!(refusal(&world.join("192.0.2.1", at(5))), "pinned_asleep");
+}
+
+#[test]
+fn by_hand_too_what_is_not_counted_is_not_empty() {
+    let mut world = World::new(|_| {});
+    world.see(running("r1"), at(1));
+    assert_eq!(world.word(at(1)), "starting");
+    assert!(matches!(world.fleet.sleep(&id("mc"), false, at(2)), Err(CommandError::UnknownPlayers(_))));
+    world.fleet.sleep(&id("mc"), true, at(3)).unwrap();
+    assert_eq!(world.scales(), [false]);
+}
+
+#[test]
+fn a_start_that_took_too_long_can_be_stopped_by_hand() {
+    let mut world = World::new(|spec| spec.start_timeout = Duration::from_secs(100));
+    world.see(State::Asleep, at(1));
+    let seat = world.seat(at(2));
+    world.fleet.release(&seat, at(2));
+    world.scaled(true, at(2));
+    world.see(starting(), at(3));
+    world.fleet.tick(at(102));
+    assert_eq!(world.word(at(102)), "failed");
+    world.scales();
+    world.fleet.sleep(&id("mc"), false, at(103)).unwrap();
+    assert_eq!(world.scales(), [false]);
+}
+
+#[test]
+fn a_stop_that_failed_is_a_problem_until_one_works() {
+    let mut world = World::new(|spec| spec.idle = Duration::from_secs(100));
+    world.up_and_empty(at(10));
+    world.players("r1", Some(0), at(110));
+    world.fleet.scaled(&id("mc"), false, Err("disk full".into()), at(111));
+    world.see(running("r1"), at(112));
+    let problems = |world: &World| world.fleet.report(&id("mc"), at(113)).unwrap().problems;
+    assert_eq!(problems(&world), ["it could not be stopped: disk full"]);
+    world.players("r1", Some(0), at(150));
+    world.scaled(false, at(151));
+    assert_eq!(problems(&world), [] as [&str; 0]);
+}
+
+#[test]
+fn a_wake_that_could_not_begin_is_forgotten_when_nobody_waits_any_more() {
+    let mut world = World::new(|_| {});
+    world.see(State::Asleep, at(1));
+    world.fleet.lost(FILE, "gone", at(2));
+    let seat = world.seat(at(3));
+    world.fleet.tick(at(1_000));
+    world.fleet.release(&seat, at(1_000));
+    world.fleet.tick(at(1_001));
+    world.see(State::Asleep, at(5_000));
+    assert_eq!(world.scales(), [] as [bool; 0], "hours later nobody wants it");
+}
+
+#[test]
 fn warm_hours_start_it_and_keep_it_awake() {
     let mut world = World::new(|spec| {
         spec.idle = Duration::from_secs(100);

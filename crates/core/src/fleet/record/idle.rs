@@ -16,28 +16,25 @@ impl Record {
         if self.stale.is_some() {
             return Err(CommandError::Stale(id()));
         }
-        match (&self.shown, force) {
-            (State::Asleep | State::Stopping | State::Unknown { .. }, _) => {
-                Err(CommandError::NotNow(id(), self.shown.word()))
-            }
-            (State::Failed { .. }, _) if !matches!(self.believed, State::Running(_)) => {
-                Err(CommandError::NotNow(id(), self.shown.word()))
-            }
-            (_, true) => Ok(()),
-            (State::Running(_), false) if self.spec.players == Players::Game && self.online.is_none() => {
-                Err(CommandError::UnknownPlayers(id()))
-            }
-            (
-                State::Starting { .. } | State::Running(_) | State::Restarting { .. } | State::Failed { .. },
-                false,
-            ) => {
-                let (seats, online) = (self.seats.len(), self.online.unwrap_or(0));
-                if seats == 0 && online == 0 {
-                    Ok(())
-                } else {
-                    Err(CommandError::Occupied { service: id(), seats, online })
-                }
-            }
+        // What runs counts, not what is shown of it: a start that took too long still runs.
+        let runs = match &self.believed {
+            State::Starting { .. } | State::Running(_) | State::Restarting { .. } => true,
+            State::Asleep | State::Failed { .. } => self.wake.is_some(),
+            State::Stopping | State::Unknown { .. } => false,
+        };
+        if !runs || self.is_falling_asleep() {
+            return Err(CommandError::NotNow(id(), self.shown.word()));
+        }
+        let uncounted = matches!(self.believed, State::Running(_)) && self.online.is_none();
+        let (seats, online) = (self.seats.len(), self.online.unwrap_or(0));
+        if force {
+            Ok(())
+        } else if seats > 0 || online > 0 {
+            Err(CommandError::Occupied { service: id(), seats, online })
+        } else if uncounted && self.spec.players == Players::Game {
+            Err(CommandError::UnknownPlayers(id()))
+        } else {
+            Ok(())
         }
     }
 

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::{Failure, Lost, Record, Step};
+use super::{Failure, Lost, Record, Step, Wanted};
 use crate::event::Event;
 use crate::fleet::Report;
 use crate::knock::{Face, Target};
 use crate::moment::Moment;
-use crate::service::State;
+use crate::service::{Players, State};
 
 /// Unanswered probes in a row before the game counts as silent.
 const SILENCE: u32 = 3;
@@ -92,11 +92,11 @@ impl Record {
             format!("its orchestrator does not answer ({why}); the last known state stands, nothing is started or stopped")
         }));
         if self.silent >= SILENCE && self.is_ready() {
-            problems.push(format!(
-                "the game does not answer a status ping ({}), so it is kept awake",
-                self.silence
-            ));
+            let awake = self.scalable && self.spec.players == Players::Game;
+            let so = if awake { ", so it is kept awake" } else { "" };
+            problems.push(format!("the game does not answer a status ping ({}){so}", self.silence));
         }
+        problems.extend(self.unstopped.as_ref().map(|why| format!("it could not be stopped: {why}")));
         if matches!(&self.believed, State::Running(running) if running.endpoints.is_empty()) {
             problems.push("it runs, but at no address the gate can reach".to_owned());
         }
@@ -107,6 +107,8 @@ impl Record {
             online: self.online,
             scalable: self.scalable,
             pin: self.learned.pin,
+            kept_awake: self.wanted == Wanted::Awake,
+            retry_in: self.retry_in(now),
             sleeps_at: self.sleeps_at(),
             last_failure: self.failure.as_ref().map(|failure| failure.reason.clone()),
             problems,
