@@ -75,9 +75,9 @@ async fn stranger(says: &'static [u8], closes: bool) -> SocketAddr {
 
 #[tokio::test]
 async fn a_command_that_is_nearly_one_is_named() {
-    let said = run(&["pnig", "localhost"]).await;
+    let said = run(&["joni", "localhost"]).await;
     assert_eq!(said.code, 2);
-    assert!(said.err.contains("a similar subcommand exists: 'ping'"), "{}", said.err);
+    assert!(said.err.contains("a similar subcommand exists: 'join'"), "{}", said.err);
     let said = run(&["ping", "mc.example.com:99999"]).await;
     assert_eq!(said.code, 2);
     assert!(said.err.contains("\"99999\" is not a port"), "{}", said.err);

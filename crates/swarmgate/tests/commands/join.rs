@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use swarmgate_testkit::backend::{Backend, Behaviour, Login};
 use swarmgate_testkit::login::LoginSuccess;
@@ -5,6 +7,9 @@ use swarmgate_testkit::peers;
 use swarmgate_testkit::wire::{Body, TRANSFER};
 
 use crate::{LIMIT, run};
+
+/// Nine versions in one Node.js take long to load on a busy machine.
+const SERVERS_START: Duration = Duration::from_secs(120);
 
 async fn backend(login: Login) -> Backend {
     Backend::start(Behaviour { login, ..Behaviour::default() }).await
@@ -38,7 +43,8 @@ async fn every_version_gets_into_the_game() {
             (&"Ann".into(), &"00000000-0000-0000-0000-000000000007".into())
         );
         assert_eq!(json["brand"], if protocol < 764 { Value::Null } else { "Testkit".into() });
-        let state = backend.state();
+        // The command may be gone before the backend has read its last words.
+        let state = backend.wait_for("the end of the connection", LIMIT, |state| state.open() == 0).await;
         let record = &state.connections[0];
         assert_eq!(record.login.as_ref().unwrap().name, "Ann");
         if protocol >= 764 {
@@ -98,7 +104,7 @@ async fn transfers_are_followed_with_their_cookies() {
     let (code, json) = join(&first.address().to_string(), &["--protocol", "767"]).await;
     assert_eq!((code, &json["outcome"]), (0, &"joined".into()), "{json}");
     assert_eq!(json["transfers"], json!([format!("localhost:{port}")]));
-    let state = second.state();
+    let state = second.wait_for("the end of the connection", LIMIT, |state| state.open() == 0).await;
     let handshake = state.connections[0].handshake.as_ref().unwrap();
     assert_eq!((handshake.intent, &handshake.host[..], handshake.port), (TRANSFER, &b"localhost"[..], port));
     let answer = Body::new().string("sg:token").bool(true).bytes(b"secret").packet(4);
@@ -124,7 +130,8 @@ async fn whoever_stays_answers_keep_alives() {
     let (code, json) = join(&backend.address().to_string(), &["--protocol", "776", "--stay", "0.5"]).await;
     assert_eq!((code, &json["outcome"]), (0, &"joined".into()), "{json}");
     assert!(json["seconds"].as_f64().is_some_and(|seconds| seconds >= 0.5), "{json}");
-    assert!(backend.state().connections[0].bytes.ends_with(&keep_alive(0x1c)));
+    let state = backend.wait_for("the end of the connection", LIMIT, |state| state.open() == 0).await;
+    assert!(state.connections[0].bytes.ends_with(&keep_alive(0x1c)));
 }
 
 #[tokio::test]
@@ -144,7 +151,7 @@ async fn servers_nobody_here_wrote_let_it_in() {
     let mut serve = swarmgate_testkit::process::Process::start(&mut serve);
     for version in versions {
         let is = |event: &Value| event["event"] == "listening" && event["version"] == version;
-        let listening = peers::event(&mut serve, version, LIMIT, is).await;
+        let listening = peers::event(&mut serve, version, SERVERS_START, is).await;
         let address = format!("127.0.0.1:{}", listening["port"]);
         let (code, json) = join(&address, &["--protocol", version]).await;
         assert_eq!((code, &json["outcome"]), (0, &"joined".into()), "{version}: {json}");
