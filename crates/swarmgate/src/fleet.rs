@@ -134,13 +134,7 @@ impl Fleet {
 
     /// Asks or tells the fleet something, and does what follows from it.
     pub fn with<R>(&self, act: impl FnOnce(&mut Core, Moment) -> R) -> R {
-        let now = self.now();
-        let mut core = lock(&self.shared.core);
-        let result = act(&mut core, now);
-        let effects = core.take_effects();
-        self.publish(&mut core, now);
-        drop(core);
-        self.carry_out(effects);
+        let result = self.act(act);
         self.shared.due.notify_one();
         result
     }
@@ -157,7 +151,8 @@ impl Fleet {
         const PAUSE: Duration = Duration::from_millis(20);
         const AT_LEAST_EVERY: Duration = Duration::from_secs(60);
         while !stop.is_cancelled() {
-            self.with(|core, now| {
+            // Unannounced: the timer would only wake itself.
+            self.act(|core, now| {
                 core.set_wall(now, jiff::Timestamp::now());
                 core.tick(now);
             });
@@ -170,6 +165,17 @@ impl Fleet {
                 () = async { pause.await; tokio::select! { () = due => {}, () = self.shared.due.notified() => {} } } => {}
             }
         }
+    }
+
+    fn act<R>(&self, act: impl FnOnce(&mut Core, Moment) -> R) -> R {
+        let now = self.now();
+        let mut core = lock(&self.shared.core);
+        let result = act(&mut core, now);
+        let effects = core.take_effects();
+        self.publish(&mut core, now);
+        drop(core);
+        self.carry_out(effects);
+        result
     }
 
     /// Under the lock, so that views are published in the order they came to be.
@@ -236,4 +242,26 @@ fn log(event: &Event) {
 /// A panic elsewhere must not take the fleet down with it: its data is consistent between calls.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_idle_fleet_does_not_tick() {
+        let policy = swarmgate_core::config::parse("", &[]).unwrap().config.policy();
+        let fleet = Fleet::new(policy, Clock::start(), Store::in_memory(), TaskTracker::new());
+        fleet.with(|_, _| ());
+        let mut run = std::pin::pin!(fleet.run(CancellationToken::new()));
+        let mut polls = 0;
+        let counted = std::future::poll_fn(|context| {
+            polls += 1;
+            run.as_mut().poll(context)
+        });
+        let ended = tokio::time::timeout(Duration::from_millis(300), counted).await;
+        assert!(ended.is_err(), "it runs until it is stopped");
+        // The first look, the one that it was told of, and what timers round to.
+        assert!(polls <= 6, "woken {polls} times within 300 ms");
+    }
 }
