@@ -81,6 +81,9 @@ http = "off"
 on_exit = "stop"
 drain = "2s"
 
+[docker]
+swarm = "off"
+
 [limits]
 connections_total = 500
 half_open_total = 100
@@ -157,6 +160,7 @@ After a minute without players it goes to sleep again. Ctrl-C ends the demo and 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use swarmgate_core::config::Use;
 
     #[tokio::test]
     async fn a_port_that_is_taken_is_left_alone() {
@@ -181,6 +185,8 @@ mod tests {
             .unwrap();
         assert_eq!(checked.config.listeners.len(), 2);
         assert_eq!(checked.config.servers.len(), 1);
+        // A Swarm that this machine may be in is none of the demo's business.
+        assert_eq!(checked.config.docker.swarm, Use::Off);
     }
 
     #[test]
