@@ -56,7 +56,7 @@ pub async fn run(origin: Origin, checked: Checked, stop: Stop) -> anyhow::Result
     let connections = TaskTracker::new();
     let background = CancellationToken::new();
     let close = stop.end.child_token();
-    let fleet = Fleet::new(config.policy(), Clock::start(), store, tasks.clone());
+    let fleet = Fleet::new(config.policy(), Clock::start(), store.clone(), tasks.clone());
     let door = Door::new(config.limits.clone());
     let metrics = Metrics::default();
     let (publish, configs) = watch::channel(Arc::clone(&config));
@@ -113,8 +113,9 @@ pub async fn run(origin: Origin, checked: Checked, stop: Stop) -> anyhow::Result
     finish(servers.await.context("the process source panicked")?, &configs.borrow().clone(), &stop).await;
     let _ = std::fs::remove_file(&control);
     tasks.close();
-    // What is left is a write to the store or a probe: short, but not worth waiting for without end.
+    // What is left is a probe or an answer: short, but not worth waiting for without end.
     let _ = tokio::time::timeout(Duration::from_secs(5), tasks.wait()).await;
+    tokio::task::spawn_blocking(move || store.flush()).await.context("the store panicked")?;
     tracing::info!("stopped");
     Ok(())
 }

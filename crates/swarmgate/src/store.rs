@@ -18,8 +18,10 @@ const FILE: &str = "swarmgate.redb";
 #[derive(Debug, Clone)]
 pub struct Store {
     database: Option<Arc<Database>>,
-    /// Learned and not written yet.
+    /// Learned and not taken by a writer yet.
     pending: Arc<Mutex<BTreeMap<String, String>>>,
+    /// Held by the one who takes and writes what is pending, so that the latest is written last.
+    writing: Arc<Mutex<()>>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -38,7 +40,7 @@ pub enum StoreError {
 
 impl Store {
     pub fn in_memory() -> Self {
-        Self { database: None, pending: Arc::default() }
+        Self { database: None, pending: Arc::default(), writing: Arc::default() }
     }
 
     /// Opens the store in `directory`. A damaged file is set aside, never deleted: what the gate learned is
@@ -63,7 +65,7 @@ impl Store {
         if found > VERSION {
             return Err(StoreError::TooNew { path: shown(), found });
         }
-        Ok(Self { database: Some(Arc::new(database)), pending: Arc::default() })
+        Ok(Self { database: Some(Arc::new(database)), pending: Arc::default(), writing: Arc::default() })
     }
 
     /// Everything learned, by displayed service id.
@@ -78,25 +80,33 @@ impl Store {
 
     /// Keeps what was learned, soon: the latest of each service. A full disk costs the memory, not the gate.
     pub fn remember(&self, service: &ServiceId, learned: &Learned) {
-        let Some(database) = self.database.clone() else { return };
+        if self.database.is_none() {
+            return;
+        }
         match serde_json::to_string(learned) {
             Ok(json) => lock(&self.pending).insert(service.to_string(), json),
             Err(error) => {
                 return tracing::warn!(%service, %error, "what was learned of a service cannot be written");
             }
         };
-        let pending = Arc::clone(&self.pending);
-        let write = move || {
-            let entries = std::mem::take(&mut *lock(&pending));
-            if !entries.is_empty()
-                && let Err(error) = write_learned(&database, &entries)
-            {
-                tracing::warn!(%error, "what was learned of services could not be kept");
-            }
-        };
         match tokio::runtime::Handle::try_current() {
-            Ok(runtime) => drop(runtime.spawn_blocking(write)),
-            Err(_) => write(),
+            Ok(runtime) => {
+                let store = self.clone();
+                drop(runtime.spawn_blocking(move || store.flush()));
+            }
+            Err(_) => self.flush(),
+        }
+    }
+
+    /// Returns when everything told so far is on disk, or cannot be. Blocks.
+    pub fn flush(&self) {
+        let Some(database) = &self.database else { return };
+        let _alone = lock(&self.writing);
+        let entries = std::mem::take(&mut *lock(&self.pending));
+        if !entries.is_empty()
+            && let Err(error) = write_learned(database, &entries)
+        {
+            tracing::warn!(%error, "what was learned of services could not be kept");
         }
     }
 }
@@ -182,6 +192,18 @@ mod tests {
         }
         let kept = Store::open(dir.path()).unwrap().learned();
         assert_eq!(kept, [("file/b".to_owned(), learned(3)), ("process/a".to_owned(), learned(2))]);
+    }
+
+    #[tokio::test]
+    async fn after_a_flush_nothing_is_on_its_way() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path()).unwrap();
+        let service = ServiceId::new("file", "a");
+        for boot in 1..=20 {
+            store.remember(&service, &learned(boot));
+            store.flush();
+            assert_eq!(store.learned(), [("file/a".to_owned(), learned(boot))]);
+        }
     }
 
     #[test]
