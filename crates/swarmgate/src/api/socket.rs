@@ -1,10 +1,12 @@
 //! The control socket: a file whose rights say who may command the gate.
 
 use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
+use rustix::fs::{Mode, fchmod};
+use socket2::{Domain, SockAddr, Socket, Type};
 use tokio::net::UnixListener;
 
 /// The longest path a Unix socket can have, its end included.
@@ -18,11 +20,15 @@ pub enum ControlError {
         "the path of the control socket is {length} bytes long and may have {LONGEST_PATH}: {path}; set `control` to a shorter one"
     )]
     TooLong { path: String, length: usize },
+    #[error(
+        "{0} is in the place of the control socket and is none; move it, or set `control` to another path"
+    )]
+    NotASocket(String),
     #[error("cannot make the control socket {path}")]
     Other { path: String, source: io::Error },
 }
 
-/// Binds the socket for the owner alone. A file that a crashed gate left behind is taken over.
+/// Binds the socket for the owner alone. A socket that a crashed gate left behind is taken over.
 pub fn bind_control(path: &Path) -> Result<UnixListener, ControlError> {
     let shown = path.display().to_string();
     if shown.len() >= LONGEST_PATH {
@@ -32,20 +38,33 @@ pub fn bind_control(path: &Path) -> Result<UnixListener, ControlError> {
     if UnixStream::connect(path).is_ok() {
         return Err(ControlError::InUse(shown));
     }
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(other(error)),
-        Ok(()) | Err(_) => {}
+    match std::fs::symlink_metadata(path) {
+        Ok(there) if there.file_type().is_socket() => std::fs::remove_file(path).map_err(other)?,
+        Ok(_) => return Err(ControlError::NotASocket(shown)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(other(error)),
     }
     if let Some(parent) = path.parent() {
         std::fs::create_dir_all(parent).map_err(other)?;
     }
-    let socket = UnixListener::bind(path).map_err(other)?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(other)?;
-    Ok(socket)
+    bind_private(path).map_err(other)
+}
+
+fn bind_private(path: &Path) -> io::Result<UnixListener> {
+    const BACKLOG: i32 = 128;
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    // Linux makes the file with the rights that the socket has, so it is never open to others.
+    fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    socket.bind(&SockAddr::unix(path)?)?;
+    socket.listen(BACKLOG)?;
+    socket.set_nonblocking(true)?;
+    UnixListener::from_std(socket.into())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[tokio::test]
@@ -56,6 +75,24 @@ mod tests {
         assert!(path.exists(), "a crash leaves the file");
         let _live = bind_control(&path).unwrap();
         assert!(matches!(bind_control(&path), Err(ControlError::InUse(_))));
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[tokio::test]
+    async fn what_is_no_socket_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("notes.txt");
+        std::fs::write(&path, "dear").unwrap();
+        let error = bind_control(&path).unwrap_err();
+        assert!(matches!(&error, ControlError::NotASocket(named) if *named == path.display().to_string()));
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "dear");
+    }
+
+    #[tokio::test]
+    async fn it_is_born_with_narrow_rights() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("control.sock");
+        let _socket = bind_private(&path).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     }
 
