@@ -74,15 +74,14 @@ pub async fn run(origin: Origin, checked: Checked, stop: Stop) -> anyhow::Result
         let (fleet, background) = (fleet.clone(), background.clone());
         async move { fleet.run(background).await }
     });
-    let mut files = FileSource::new(configs.clone());
-    let mut servers = ProcessSource::new(&data_dir, this_program(), process_servers(configs.clone(), &tasks));
-    // The first player finds every route: doors open after the first look.
-    sources::look(&mut files, &fleet).await;
-    sources::look(&mut servers, &fleet).await;
-    tasks.spawn(sources::run(files, fleet.clone(), background.clone()));
-    let servers = tokio::spawn(sources::run(servers, fleet.clone(), background.clone()));
-    let swarm_seen = CancellationToken::new();
-    let unseen = swarm_seen.clone().drop_guard();
+    // Cancelled when every source was looked at once.
+    let seen = CancellationToken::new();
+    let unseen = Arc::new(seen.clone().drop_guard());
+    let files = FileSource::new(configs.clone());
+    tasks.spawn(sources::run(files, fleet.clone(), Some(Arc::clone(&unseen)), background.clone()));
+    let servers = ProcessSource::new(&data_dir, this_program(), process_servers(configs.clone(), &tasks));
+    let servers =
+        tokio::spawn(sources::run(servers, fleet.clone(), Some(Arc::clone(&unseen)), background.clone()));
     tasks.spawn(follow_swarm(configs.clone(), fleet.clone(), unseen, background.clone()));
     tasks.spawn(follow(configs.clone(), fleet.clone(), Arc::clone(&door), metrics.clone()));
     tasks.spawn({
@@ -99,7 +98,7 @@ pub async fn run(origin: Origin, checked: Checked, stop: Stop) -> anyhow::Result
     if let Some(http) = http {
         tasks.spawn(api::serve_public(http, api.clone(), background.clone()));
     }
-    first_look(&swarm_seen, &stop).await;
+    first_look(&seen, &stop).await;
     for (socket, listener) in players {
         tracing::info!(address = %listener.address, "listening for players");
         tasks.spawn(gateway::run(socket, listener, Arc::clone(&gateway), connections.clone()));
@@ -122,13 +121,13 @@ pub async fn run(origin: Origin, checked: Checked, stop: Stop) -> anyhow::Result
 
 /// Whoever dials already waits in the sockets' queues: a player must not hear that there is no such server
 /// because nobody has looked yet.
-async fn first_look(swarm_seen: &CancellationToken, stop: &Stop) {
+async fn first_look(seen: &CancellationToken, stop: &Stop) {
     const LONGEST: Duration = Duration::from_secs(5);
     tokio::select! {
-        () = swarm_seen.cancelled() => {}
+        () = seen.cancelled() => {}
         () = stop.drain.cancelled() => {}
         () = tokio::time::sleep(LONGEST) => {
-            tracing::warn!("the Swarm is not known yet; letting players in without it");
+            tracing::warn!("not every source of services has answered yet; letting players in without");
         }
     }
 }
@@ -175,7 +174,7 @@ fn local_servers(config: &Config) -> ProcessServices {
 async fn follow_swarm(
     configs: watch::Receiver<Arc<Config>>,
     fleet: Fleet,
-    unseen: DropGuard,
+    unseen: Arc<DropGuard>,
     stop: CancellationToken,
 ) {
     const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -206,10 +205,7 @@ async fn follow_swarm(
         }
     }
     tracing::info!(engine = %host, "looking for services of a Docker Swarm");
-    let mut swarm = SwarmSource::new(Engine::new(host), own::container(), configs);
-    sources::look(&mut swarm, &fleet).await;
-    drop(unseen);
-    sources::run(swarm, fleet, stop).await;
+    sources::run(SwarmSource::new(Engine::new(host), own::container(), configs), fleet, unseen, stop).await;
 }
 
 /// Hands every new configuration to those who decide by it, and every event to the metrics.

@@ -6,6 +6,7 @@ pub mod cli;
 pub mod clock;
 mod dial;
 pub mod engine;
+mod errors;
 pub mod fleet;
 pub mod gateway;
 pub mod keeper;

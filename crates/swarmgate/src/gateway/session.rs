@@ -21,6 +21,7 @@ use super::opening::{Caller, NoOpening, Opening};
 use super::refuse::Client;
 use super::{Gateway, hold, listener, refuse, relay, status};
 use crate::dial::{DialError, dial};
+use crate::errors::chain;
 use crate::fleet::TakenSeat;
 use crate::probe;
 
@@ -343,7 +344,7 @@ const fn word(verdict: &Verdict) -> &'static str {
 /// Scanners are counted; a misconfigured proxy is told to its owner.
 fn report(error: &NoOpening, peer: SocketAddr, gateway: &Gateway) {
     gateway.metrics.opening_failed(error.kind());
-    tracing::debug!(%peer, kind = error.kind(), %error, "no opening");
+    tracing::debug!(%peer, kind = error.kind(), error = chain(error), "no opening");
     let misconfigured = match error {
         NoOpening::HeaderWhenOff | NoOpening::UntrustedHeader | NoOpening::Header(_) => true,
         NoOpening::Nothing
@@ -355,14 +356,8 @@ fn report(error: &NoOpening, peer: SocketAddr, gateway: &Gateway) {
         | NoOpening::Io(_) => false,
     };
     if misconfigured && let Some(more) = gateway.quiet.allow(error.kind()) {
-        tracing::warn!(%error, more, "a connection was refused for its PROXY header");
+        tracing::warn!(error = chain(error), more, "a connection was refused for its PROXY header");
     }
-}
-
-/// An error with its causes, on one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 #[cfg(test)]

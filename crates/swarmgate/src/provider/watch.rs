@@ -1,28 +1,32 @@
 //! The one loop that runs a source: list, tell the fleet, wait for a change or a request.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::Source;
+use crate::errors::chain;
 use crate::fleet::{Fleet, Scale};
 
 /// Waits between failed listings, doubling up to the second.
 const RETRY: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
 
-/// Lists all services once, before the source is run.
-pub async fn look<S: Source>(source: &mut S, fleet: &Fleet) {
-    list(source, fleet, &mut String::new()).await;
-}
-
-/// Runs `source` until `stop`, and gives it back.
-pub async fn run<S: Source>(mut source: S, fleet: Fleet, stop: CancellationToken) -> S {
+/// Runs `source` until `stop`, and gives it back. `unseen` is held until the fleet knows of a first look.
+pub async fn run<S: Source>(
+    mut source: S,
+    fleet: Fleet,
+    mut unseen: Option<Arc<DropGuard>>,
+    stop: CancellationToken,
+) -> S {
+    // Before the fleet knows of anything that it could want to scale.
     let mut scales = fleet.scales_for(source.id());
     let mut retry = RETRY.0;
     let mut complaint = String::new();
     loop {
         let healthy = list(&mut source, &fleet, &mut complaint).await;
+        drop(unseen.take());
         retry = if healthy { RETRY.0 } else { (retry * 2).min(RETRY.1) };
         tokio::select! {
             () = stop.cancelled() => return source,
@@ -45,9 +49,14 @@ async fn list<S: Source>(source: &mut S, fleet: &Fleet, complaint: &mut String) 
             true
         }
         Err(error) => {
-            let text = error.to_string();
+            let text = chain(&error);
             if *complaint != text {
-                tracing::warn!(source = id, kind = error.kind(), %error, "the source does not answer; what was known stands");
+                tracing::warn!(
+                    source = id,
+                    kind = error.kind(),
+                    error = text,
+                    "the source does not answer; what was known stands"
+                );
             }
             fleet.with(|core, now| core.lost(id, &text, now));
             *complaint = text;
@@ -66,11 +75,11 @@ async fn carry_out<S: Source>(
     let mut next = Some(first);
     while let Some(Scale { service, up }) = next {
         let outcome = source.scale(&service.name, up, fleet.now()).await;
-        if let Err(error) = &outcome {
-            let wanted = if up { "start" } else { "stop" };
-            tracing::warn!(%service, wanted, kind = error.kind(), %error, "the source refused");
-        }
-        let outcome = outcome.map_err(|error| error.to_string());
+        let outcome = outcome.map_err(|error| {
+            let (wanted, text) = (if up { "start" } else { "stop" }, chain(&error));
+            tracing::warn!(%service, wanted, kind = error.kind(), error = text, "the source refused");
+            text
+        });
         fleet.with(|core, now| core.scaled(&service, up, outcome, now));
         next = waiting.try_recv().ok();
     }
