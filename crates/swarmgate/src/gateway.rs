@@ -41,7 +41,7 @@ pub struct Gateway {
 
 /// Accepts connections until the gateway drains, each served by a task of its own.
 pub async fn run(socket: TcpListener, listener: Listener, gateway: Arc<Gateway>, connections: TaskTracker) {
-    let listener = Arc::new(listener);
+    let mut listener = Arc::new(listener);
     loop {
         let accepted = tokio::select! {
             () = gateway.drain.cancelled() => return,
@@ -50,6 +50,7 @@ pub async fn run(socket: TcpListener, listener: Listener, gateway: Arc<Gateway>,
         match accepted {
             Ok((stream, peer)) => {
                 gateway.metrics.connected();
+                renew(&mut listener, &gateway.config.borrow());
                 let Ok(open) = gateway.door.open() else {
                     gateway.metrics.refused(door::Full::Connections.kind());
                     continue;
@@ -59,6 +60,14 @@ pub async fn run(socket: TcpListener, listener: Listener, gateway: Arc<Gateway>,
             }
             Err(error) => after_failed_accept(&error, &gateway.quiet).await,
         }
+    }
+}
+
+/// Whom a listener trusts may change while it listens. One that is no longer configured stays as it was.
+fn renew(listener: &mut Arc<Listener>, config: &Config) {
+    let configured = config.listeners.iter().find(|configured| configured.address == listener.address);
+    if let Some(configured) = configured.filter(|configured| **configured != **listener) {
+        *listener = Arc::new(configured.clone());
     }
 }
 
@@ -76,4 +85,24 @@ async fn after_failed_accept(error: &io::Error, quiet: &Quiet) {
         tracing::error!(%error, more, "connections cannot be accepted; is the limit of open files too low?");
     }
     tokio::time::sleep(PAUSE).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whom_a_listener_trusts_is_as_configured_now() {
+        let listeners = |text: &str| swarmgate_core::config::parse(text, &[]).unwrap().config;
+        let table = "[[listener]]\naddress = \"127.0.0.1:25565\"\nproxy_protocol = \"required\"\n";
+        let before = listeners(&format!("{table}trusted = [\"10.0.0.1/32\"]"));
+        let after = listeners(&format!("{table}trusted = [\"10.0.0.2/32\"]"));
+        let mut listener = Arc::new(before.listeners[0].clone());
+        let trusts = |listener: &Listener| listener::trusts(listener, "10.0.0.2".parse().unwrap());
+        assert!(!trusts(&listener));
+        renew(&mut listener, &after);
+        assert!(trusts(&listener));
+        renew(&mut listener, &listeners("listen = [\"127.0.0.1:25577\"]"));
+        assert!(trusts(&listener), "one that is no longer configured stays as it was");
+    }
 }

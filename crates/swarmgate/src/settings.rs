@@ -1,5 +1,7 @@
 //! The configuration file: read, checked, and watched for changes.
 
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,6 +10,8 @@ use swarmgate_core::config::{self, Checked, Config, Override, Problem};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+
+use crate::errors::chain;
 
 /// Where a configuration comes from: a file, and what the environment and the flags say over it.
 #[derive(Debug, Clone)]
@@ -18,7 +22,7 @@ pub struct Origin {
 
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    #[error("cannot read {path}: {source}")]
+    #[error("cannot read {path}")]
     Unreadable { path: String, source: std::io::Error },
     #[error("{path} is not usable:{}", list(problems))]
     Bad { path: String, problems: Vec<Problem> },
@@ -91,7 +95,10 @@ pub async fn watch(
         };
         match read {
             Ok(checked) => publish(checked, &config, &origin.file),
-            Err(error) => tracing::error!(%error, "the configuration was not reloaded; the one before stays"),
+            Err(error) => tracing::error!(
+                error = chain(&error),
+                "the configuration was not reloaded; the one before stays"
+            ),
         }
     }
 }
@@ -102,7 +109,7 @@ fn publish(checked: Checked, config: &watch::Sender<Arc<Config>>, file: &Path) {
     let changed = config.send_if_modified(|current| {
         let changed = *current != new;
         if changed {
-            if current.listeners != new.listeners
+            if addresses(current) != addresses(&new)
                 || current.http != new.http
                 || current.data_dir != new.data_dir
                 || current.control != new.control
@@ -118,6 +125,10 @@ fn publish(checked: Checked, config: &watch::Sender<Arc<Config>>, file: &Path) {
         changed
     });
     tracing::info!(file = %file.display(), changed, "configuration read");
+}
+
+fn addresses(config: &Config) -> BTreeSet<SocketAddr> {
+    config.listeners.iter().map(|listener| listener.address).collect()
 }
 
 pub fn warn(warnings: &[Problem]) {
