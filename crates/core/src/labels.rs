@@ -8,6 +8,7 @@ mod table;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
 
 use ipnet::IpNet;
 
@@ -27,6 +28,8 @@ pub struct Labelled {
     pub port: u16,
     /// The network to dial it on: an id, a name or an alias.
     pub network: Option<String>,
+    /// How long a plain container may take to stop.
+    pub grace: Option<Duration>,
     /// Each a sentence with the label's name and the fix.
     pub problems: Vec<String>,
 }
@@ -48,6 +51,7 @@ pub fn parse(labels: &Labels, base: &Spec) -> Option<Labelled> {
     Some(Labelled {
         port: report.read(given.get("port"), port).unwrap_or(value::MINECRAFT_PORT),
         network: given.get("network").map(|label| label.value.clone()),
+        grace: report.read(given.get("grace"), value::duration),
         spec,
         problems: report.0,
     })
@@ -105,7 +109,8 @@ fn given<'a>(labels: &'a Labels, report: &mut Report) -> Option<Given<'a>> {
     any.then_some(given)
 }
 
-fn is_ours(key: &str) -> bool {
+/// Whether a label of this name is meant for the gate.
+pub fn is_ours(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
     key.starts_with(PREFIX) || key.starts_with(ALIAS_PREFIX)
 }
@@ -204,8 +209,6 @@ impl Report {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use proptest::prelude::*;
 
     use super::*;

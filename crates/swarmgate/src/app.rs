@@ -20,6 +20,8 @@ use crate::gateway::door::Door;
 use crate::gateway::quiet::Quiet;
 use crate::gateway::{self, Gateway, listener};
 use crate::metrics::Metrics;
+use crate::provider::Source;
+use crate::provider::docker::DockerSource;
 use crate::provider::file::FileSource;
 use crate::provider::process::{Consoles, ProcessSource, this_program};
 use crate::provider::swarm::SwarmSource;
@@ -82,7 +84,7 @@ pub async fn run(origin: Origin, checked: Checked, stop: Stop) -> anyhow::Result
     let servers = ProcessSource::new(&data_dir, this_program(), process_servers(configs.clone(), &tasks));
     let servers =
         tokio::spawn(sources::run(servers, fleet.clone(), Some(Arc::clone(&unseen)), background.clone()));
-    tasks.spawn(follow_swarm(configs.clone(), fleet.clone(), unseen, background.clone()));
+    tasks.spawn(follow_docker(configs.clone(), fleet.clone(), unseen, background.clone()));
     tasks.spawn(follow(configs.clone(), fleet.clone(), Arc::clone(&door), metrics.clone()));
     tasks.spawn({
         let background = background.clone();
@@ -169,9 +171,9 @@ fn local_servers(config: &Config) -> ProcessServices {
     ProcessServices { servers: servers.collect() }
 }
 
-/// Runs the source of Swarm services, as soon as there is an engine if nobody named one. That there is none,
-/// or that it cannot be used, is no reason for the gate not to serve the rest.
-async fn follow_swarm(
+/// Runs the sources that ask a Docker engine, as soon as there is one if nobody named it. That there is none, or
+/// that it cannot be used, is no reason for the gate not to serve the rest.
+async fn follow_docker(
     configs: watch::Receiver<Arc<Config>>,
     fleet: Fleet,
     unseen: Arc<DropGuard>,
@@ -179,20 +181,23 @@ async fn follow_swarm(
 ) {
     const LOOK_EVERY: Duration = Duration::from_secs(5);
     let docker = configs.borrow().docker.clone();
+    let uses = [docker.swarm, docker.containers];
+    if uses == [Use::Off; 2] {
+        return;
+    }
     let variable = std::env::var("DOCKER_HOST").ok().filter(|host| !host.is_empty());
     let named = docker.host.map(Ok).or_else(|| variable.as_deref().map(EngineHost::parse)).transpose();
-    let named = match (docker.swarm, named) {
-        (Use::Off, _) => return,
-        (Use::Auto | Use::On, Ok(named)) => named,
-        (Use::Auto | Use::On, Err(fault)) => {
+    let named = match named {
+        Ok(named) => named,
+        Err(fault) => {
             return tracing::error!(
-                "DOCKER_HOST: {}; {}; no service of a Swarm is known",
+                "DOCKER_HOST: {}; {}; no service of Docker is known",
                 fault.what,
                 fault.fix
             );
         }
     };
-    let optional = docker.swarm == Use::Auto && named.is_none();
+    let optional = named.is_none() && !uses.contains(&Use::On);
     let host = named.unwrap_or_default();
     let mut unseen = Some(unseen);
     if let (true, EngineHost::Unix(socket)) = (optional, &host) {
@@ -204,8 +209,27 @@ async fn follow_swarm(
             }
         }
     }
-    tracing::info!(engine = %host, "looking for services of a Docker Swarm");
-    sources::run(SwarmSource::new(Engine::new(host), own::container(), configs), fleet, unseen, stop).await;
+    tracing::info!(engine = %host, "looking for labelled services of Docker");
+    let engine = Engine::new(host);
+    let new_swarm = || SwarmSource::new(engine.clone(), own::container(), configs.clone());
+    let new_containers = || DockerSource::new(engine.clone(), own::container(), configs.clone());
+    let swarm = (docker.swarm != Use::Off).then(new_swarm);
+    let containers = (docker.containers != Use::Off).then(new_containers);
+    tokio::join!(
+        run_if_used(swarm, &fleet, unseen.clone(), &stop),
+        run_if_used(containers, &fleet, unseen, &stop),
+    );
+}
+
+async fn run_if_used<S: Source>(
+    source: Option<S>,
+    fleet: &Fleet,
+    unseen: Option<Arc<DropGuard>>,
+    stop: &CancellationToken,
+) {
+    if let Some(source) = source {
+        sources::run(source, fleet.clone(), unseen, stop.clone()).await;
+    }
 }
 
 /// Hands every new configuration to those who decide by it, and every event to the metrics.

@@ -4,8 +4,10 @@
 //! and what is written is what was read. Answers stay raw JSON, because a type that does not know a field of
 //! a service's spec would take it away with the next update.
 
+pub mod access;
 pub mod error;
 pub mod events;
+pub mod hints;
 pub mod own;
 mod skew;
 mod stream;
@@ -16,7 +18,7 @@ use std::time::Duration;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{CONTENT_TYPE, DATE, HOST};
-use hyper::{Method, Request, Response};
+use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
@@ -24,6 +26,7 @@ use serde_json::Value;
 use swarmgate_core::config::EngineHost;
 use tokio_util::task::AbortOnDropHandle;
 
+use self::access::Access;
 use self::error::EngineError;
 use self::events::Events;
 use self::skew::Skew;
@@ -40,15 +43,21 @@ const MOST_BYTES: usize = 64 * 1024 * 1024;
 pub struct Engine {
     host: EngineHost,
     skew: Arc<Mutex<Skew>>,
+    access: Access,
 }
 
 impl Engine {
     pub fn new(host: EngineHost) -> Self {
-        Self { host, skew: Arc::default() }
+        Self { host, skew: Arc::default(), access: Access::default() }
     }
 
     pub fn host(&self) -> &EngineHost {
         &self.host
+    }
+
+    /// What it is known to refuse.
+    pub fn access(&self) -> &Access {
+        &self.access
     }
 
     /// The time on the engine's clock, by the dates of its answers.
@@ -76,6 +85,29 @@ impl Engine {
         let body = Value::Object(serde_json::Map::new());
         match within(READ_WITHIN, &call, self, self.exchange(&call, Some(&body))).await {
             Err(EngineError::Refused { status: 400, .. } | EngineError::NotThere { .. }) | Ok(_) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Starts, stops or unpauses the container `id`, as `action` says (`stop?t=90`). Returns when that is done, which
+    /// may take as long as its stop; one that already is as wanted is no error.
+    pub async fn act(&self, id: &str, action: &str, limit: Duration) -> Result<(), EngineError> {
+        let path = format!("/containers/{id}/{action}");
+        let call = Call { method: Method::POST, path: &path };
+        within(limit, &call, self, async {
+            let (response, _connection) = self.send(&call, None).await?;
+            if response.status().is_success() || response.status() == StatusCode::NOT_MODIFIED {
+                return Ok(());
+            }
+            Err(self.refusal(&call, response).await)
+        })
+        .await
+    }
+
+    /// Whether this is allowed at all, by asking it for a container that cannot be there.
+    pub async fn try_act(&self, action: &str) -> Result<(), EngineError> {
+        match self.act("-", action, READ_WITHIN).await {
+            Err(EngineError::Refused { status: 400, .. } | EngineError::NotThere { .. }) | Ok(()) => Ok(()),
             Err(error) => Err(error),
         }
     }

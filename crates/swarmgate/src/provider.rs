@@ -1,8 +1,11 @@
 //! Where services come from.
 
+pub mod docker;
 pub mod file;
+mod pace;
 pub mod process;
 pub mod swarm;
+mod told;
 pub mod watch;
 
 use std::future::Future;

@@ -298,6 +298,18 @@ async fn nothing_is_written_while_nothing_happens() {
     lab.no_complaints();
 }
 
+#[tokio::test]
+async fn an_engine_without_a_swarm_is_no_trouble_until_there_was_one() {
+    let mut lab = Lab::new(0);
+    lab.swarm(|swarm| swarm.alone = true);
+    let now = lab.now();
+    assert_eq!(lab.source.list(now).await.unwrap().services, []);
+    lab.swarm(|swarm| swarm.alone = false);
+    assert_eq!(lab.word().await, "asleep");
+    lab.swarm(|swarm| swarm.alone = true);
+    assert!(lab.source.list(now).await.is_err(), "it was one, so its services still stand");
+}
+
 /// Waits for `changed` to return, and gives back whether it did in time.
 async fn is_told(lab: &mut Lab) -> bool {
     tokio::time::timeout(Duration::from_secs(5), lab.source.changed()).await.is_ok()
@@ -391,10 +403,11 @@ async fn the_gates_own_networks_are_found_by_its_task_or_its_container() {
     assert!(!asked, "its task says it all");
 }
 
-/// The calls of the table in `docs/permissions.md`.
+/// The calls of the table for a Swarm in `docs/permissions.md`.
 fn documented_calls() -> Vec<String> {
     let page = include_str!("../../../docs/permissions.md");
-    let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
+    let section = page.split("\n## ").find(|section| section.starts_with("For services of a Swarm"));
+    let rows = section.unwrap().lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
     rows.map(|(call, _)| call.to_owned()).collect()
 }
 

@@ -1,8 +1,10 @@
-//! A Docker engine inside the test: the manager of a small Swarm, over HTTP on a Unix socket.
+//! A Docker engine inside the test: the manager of a small Swarm, with plain containers beside it, over HTTP on
+//! a Unix socket.
 //!
 //! It answers as engines 20.10 to 29.7 were seen to answer, is strict about what it is sent, and moves its
 //! tasks only when told to, so that a test can look at every moment. See [`proxy`] for what stands before one.
 
+mod containers;
 mod http;
 pub mod proxy;
 mod swarm;
@@ -17,6 +19,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{broadcast, watch};
 use tokio::task::JoinHandle;
 
+pub use self::containers::{container, killed};
 pub use self::swarm::{Swarm, service};
 
 /// What happens to a call instead of its answer.
@@ -94,8 +97,13 @@ impl FakeEngine {
     /// Changes what there is, and sends the event of an update of `service`.
     pub fn update<R>(&self, service: &str, act: impl FnOnce(&mut Swarm) -> R) -> R {
         let result = self.quietly(act);
-        let _ = self.shared.events.send(updated(service));
+        self.tell(updated(service));
         result
+    }
+
+    /// Sends this event.
+    pub fn tell(&self, event: Value) {
+        let _ = self.shared.events.send(event);
     }
 }
 

@@ -2,18 +2,28 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::problem::Fault;
 use super::reader::Section;
+use super::value;
+
+/// The engine's own 10 s are too short for a world of any size.
+const GRACE: Duration = Duration::from_secs(90);
 
 /// `[docker]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Docker {
+    /// Whether services of a Swarm are routed, woken and put to sleep.
     pub swarm: Use,
+    /// Whether plain containers are.
+    pub containers: Use,
     /// `None`: what `DOCKER_HOST` says, or the usual socket.
     pub host: Option<EngineHost>,
-    /// On which network tasks are dialled that have no label about it.
+    /// On which network tasks and containers are dialled that have no label about it.
     pub network: Option<String>,
+    /// How long a plain container may take to stop that has no label about it.
+    pub grace: Duration,
 }
 
 /// Whether a source of services is used.
@@ -38,8 +48,10 @@ impl Docker {
         let uses = [("auto", Use::Auto), ("on", Use::On), ("off", Use::Off)];
         let docker = Self {
             swarm: section.choice("swarm", &uses).unwrap_or(Use::Auto),
+            containers: section.choice("containers", &uses).unwrap_or(Use::Auto),
             host: section.text("host", EngineHost::parse),
             network: section.text("network", |text| Ok(text.to_owned())).filter(|text| !text.is_empty()),
+            grace: section.text("grace", value::duration).unwrap_or(GRACE),
         };
         section.finish();
         docker

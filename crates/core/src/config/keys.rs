@@ -119,11 +119,15 @@ pub const KEYS: &[Key] = &[
         "For people, or one JSON object per line."),
 
     key("docker.swarm", r#"`"auto"`, `"on"` or `"off"`"#, r#""auto""#,
-        "Whether labelled services of a Docker Swarm are routed, woken and put to sleep. `auto`: if the engine's socket is there, or `host` is set. The labels are in [`labels.md`](labels.md), what the engine must allow in [`permissions.md`](permissions.md)."),
+        "Whether labelled services of a Docker Swarm are routed, woken and put to sleep. `auto`: if the engine can be reached and is a manager. The labels are in [`labels.md`](labels.md), what the engine must allow in [`permissions.md`](permissions.md)."),
+    key("docker.containers", r#"`"auto"`, `"on"` or `"off"`"#, r#""auto""#,
+        "The same for labelled plain containers, those of `docker run` and compose, on the engine's own machine."),
     unset("docker.host", "text", r#""tcp://socket-proxy:2375""#,
-        "Where the engine of a Swarm manager listens: `unix:///path` or `tcp://host:port`. Without it: what the variable `DOCKER_HOST` says, or `unix:///var/run/docker.sock`. There is no TLS."),
+        "Where the engine listens, for a Swarm that of a manager: `unix:///path` or `tcp://host:port`. Without it: what the variable `DOCKER_HOST` says, or `unix:///var/run/docker.sock`. There is no TLS."),
     unset("docker.network", "text", r#""minecraft""#,
-        "The network on which tasks are dialled whose service has no label `swarmgate.network`: an id, or a name with or without the stack's prefix. Without it: every network that the gate is on too."),
+        "The network on which tasks and containers are dialled that have no label `swarmgate.network`: an id, or a name with or without the prefix of the stack or compose project. Without it: every network that the gate is on too."),
+    key("docker.grace", "duration", r#""90s""#,
+        "How long a plain container may take to stop before it is killed, if it has no label `swarmgate.grace`. If its own `stop_grace_period` is longer, that counts."),
 
     key("server.NAME.hosts", "list of hostnames", "[]",
         "The hostnames that lead to this server, as players type them. `*.example.com` is every name below `example.com`; an exact name goes first."),

@@ -67,7 +67,7 @@ const TABLES: [(&str, &str, &str); 7] = [
     (
         "docker",
         "`[docker]`",
-        "Where labelled services come from. `swarm` and `host` change with a restart only.",
+        "Where labelled services come from. `swarm`, `containers` and `host` change with a restart only.",
     ),
     (
         SERVER,

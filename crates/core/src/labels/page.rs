@@ -49,6 +49,18 @@ services:
         swarmgate.idle: 20m
 ```
 
+For a container of compose or `docker run` the same, as its own labels:
+
+```yaml
+services:
+  survival:
+    image: itzg/minecraft-server
+    restart: unless-stopped
+    stop_grace_period: 2m
+    labels:
+      swarmgate.host: survival.example.com
+```
+
 A label goes before `[defaults]` in the [configuration](configuration.md), in both directions. Values are written as there, without
 the quotes; lists with commas or one part a line. A label that is not known or not understood is reported in the log, by
 `swarmgate services` and by `swarmgate explain`, with its fix, and counts as not written; only if it says who may connect or wake, nobody may until it is mended.

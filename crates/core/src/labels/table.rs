@@ -27,6 +27,15 @@ const fn own(name: &'static str, kind: &'static str, default: &'static str, abou
     Entry { name, alias: Some(name), own: Some(Own { kind, default, about }) }
 }
 
+const fn unaliased(
+    name: &'static str,
+    kind: &'static str,
+    default: &'static str,
+    about: &'static str,
+) -> Entry {
+    Entry { alias: None, ..own(name, kind, default, about) }
+}
+
 const fn key(name: &'static str) -> Entry {
     Entry { name, alias: None, own: None }
 }
@@ -51,6 +60,8 @@ pub const LABELS: &[Entry] = &[
     aliased("sleep", "auto-scale-down"),
     key("idle"),
     key("awake"),
+    unaliased("grace", "duration", "",
+        "For a plain container only: how long it may take to stop before it is killed. Without it: `grace` of `[docker]`. If the container's own `stop_grace_period` is longer, that counts. In a Swarm, `stop_grace_period` alone does."),
     key("players"),
     key("ready"),
     aliased("start_timeout", "auto-scale-wait-timeout"),

@@ -11,20 +11,19 @@ pub mod expect;
 mod intent;
 pub mod network;
 mod picture;
-mod reason;
+pub(super) mod reason;
 pub mod saved;
 pub mod scale;
 pub mod survey;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use jiff::Timestamp;
 
 use self::api::{Answer, NetworkAttachment, Node, Service, Task, TaskState};
 use self::picture::{Mode, Picture};
 use self::scale::Change;
-use crate::moment::Moment;
+use super::Clocks;
 use crate::service::{Endpoint, Running, State};
 
 /// What to believe about a service, and why.
@@ -108,13 +107,6 @@ pub struct Stopping {
     pub on_down_nodes: usize,
     /// When the last of them changed, which is when it was told to stop or began to.
     pub since: Option<Timestamp>,
-}
-
-/// The two clocks at one moment, to turn a time on the wall into one on the gate's own clock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Clocks {
-    pub moment: Moment,
-    pub wall: Timestamp,
 }
 
 /// What to believe about a service at `now` (the managers' clock).
@@ -328,14 +320,6 @@ impl Stopping {
     /// Nobody can tell whether these still run.
     pub fn only_on_down_nodes(&self) -> bool {
         self.tasks == 0
-    }
-}
-
-impl Clocks {
-    /// `later` on the gate's own clock; now, if it has passed.
-    fn moment_at(self, later: Timestamp) -> Moment {
-        let left = later.duration_since(self.wall);
-        self.moment + Duration::try_from(left).unwrap_or(Duration::ZERO)
     }
 }
 

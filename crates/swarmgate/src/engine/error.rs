@@ -36,6 +36,12 @@ impl EngineError {
         matches!(self, Self::Refused { status: 401 | 403 | 405, .. })
     }
 
+    /// Whether the engine is in no Swarm at all. A worker is in one, and says so.
+    pub fn is_without_swarm(&self) -> bool {
+        matches!(self, Self::Refused { status: 503, message, .. }
+            if message.contains("not a swarm manager") && !message.contains("Worker"))
+    }
+
     /// For metric labels.
     pub const fn kind(&self) -> &'static str {
         match self {

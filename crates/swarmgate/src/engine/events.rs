@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
+use jiff::Timestamp;
 use serde_json::Value;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -17,6 +18,10 @@ pub struct Event {
     pub kind: String,
     /// `update`, `health_status: healthy`
     pub action: String,
+    /// Of what it is about.
+    pub id: String,
+    /// On the engine's clock.
+    pub time: Option<Timestamp>,
     pub attributes: BTreeMap<String, String>,
 }
 
@@ -74,17 +79,24 @@ fn take(buffer: &mut Vec<u8>) -> Vec<Event> {
 }
 
 fn event(value: &Value) -> Event {
-    let text = |key| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let text = |key| value.pointer(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let nanos = value.get("timeNano").and_then(Value::as_i64);
     let attributes = value.pointer("/Actor/Attributes").and_then(Value::as_object).into_iter().flatten();
     let attributes = attributes.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
-    Event { kind: text("Type"), action: text("Action"), attributes: attributes.collect() }
+    Event {
+        kind: text("/Type"),
+        action: text("/Action"),
+        id: text("/Actor/ID"),
+        time: nanos.and_then(|nanos| Timestamp::from_nanosecond(nanos.into()).ok()),
+        attributes: attributes.collect(),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const ONE: &str = r#"{"Type":"service","Action":"update","Actor":{"ID":"s","Attributes":{"name":"mc","replicas.new":"1"}},"time":1}"#;
+    const ONE: &str = r#"{"Type":"service","Action":"update","Actor":{"ID":"s","Attributes":{"name":"mc","replicas.new":"1"}},"time":1,"timeNano":1000000002}"#;
     const TWO: &str = r#"{"status":"start","Type":"container","Action":"start","Actor":null}"#;
 
     fn all(chunks: &[&str]) -> Vec<Event> {
@@ -103,7 +115,8 @@ mod tests {
         let [one, two] =
             [event(&serde_json::from_str(ONE).unwrap()), event(&serde_json::from_str(TWO).unwrap())];
         assert_eq!((one.kind.as_str(), one.action.as_str()), ("service", "update"));
-        assert_eq!(one.attributes["replicas.new"], "1");
+        assert_eq!((one.id.as_str(), one.attributes["replicas.new"].as_str()), ("s", "1"));
+        assert_eq!(one.time.unwrap().to_string(), "1970-01-01T00:00:01.000000002Z");
         let expected = [one, two];
         for between in ["", "\n", "\r\n", "\n\u{1e}", "\nnot JSON\n"] {
             let text = format!("{ONE}{between}{TWO}");

@@ -1,6 +1,80 @@
 //! Which container the gate itself runs in, if it runs in one.
 
 use std::fs;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::Engine;
+use super::access::Need;
+use super::error::EngineError;
+
+/// The networks of a container do not change often.
+const ASK_EVERY: Duration = Duration::from_secs(10);
+
+/// The container that the gate runs in, and what its engine says about it.
+#[derive(Debug)]
+pub struct Own {
+    /// `None`: the gate runs on the machine itself.
+    container: Option<String>,
+    network: Network,
+    asked: Option<Instant>,
+}
+
+/// The network of the gate's own container.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Network {
+    /// The machine's: it is in no container of this engine, or in one that uses the machine's network.
+    Machine,
+    /// Those with these ids.
+    Networks(Vec<String>),
+    /// The engine does not say.
+    Unknown,
+}
+
+impl Own {
+    pub fn new(container: Option<String>) -> Self {
+        let network = if container.is_some() { Network::Unknown } else { Network::Machine };
+        Self { container, network, asked: None }
+    }
+
+    pub fn container(&self) -> Option<&str> {
+        self.container.as_deref()
+    }
+
+    /// As the engine said last.
+    pub fn last(&self) -> &Network {
+        &self.network
+    }
+
+    /// As the engine says; it is asked again now and then.
+    pub async fn network(&mut self, engine: &Engine) -> &Network {
+        if let Some(container) = &self.container
+            && self.asked.is_none_or(|asked| asked.elapsed() >= ASK_EVERY)
+        {
+            self.asked = Some(Instant::now());
+            let inspected = engine.get(&format!("/containers/{container}/json")).await;
+            engine.access().note(Need::OwnContainer, &inspected);
+            match inspected {
+                Ok(inspected) => self.network = network_of(&inspected),
+                Err(EngineError::NotThere { .. }) => self.network = Network::Machine,
+                Err(_) => {}
+            }
+        }
+        &self.network
+    }
+}
+
+/// From what `GET /containers/{id}/json` answers.
+fn network_of(container: &Value) -> Network {
+    if container.pointer("/HostConfig/NetworkMode").and_then(Value::as_str) == Some("host") {
+        return Network::Machine;
+    }
+    let networks = container.pointer("/NetworkSettings/Networks").and_then(Value::as_object);
+    let ids = networks.into_iter().flatten().filter_map(|(_, network)| network.get("NetworkID")?.as_str());
+    Network::Networks(ids.filter(|id| !id.is_empty()).map(str::to_owned).collect())
+}
 
 /// The id of the gate's own container; its first 12 digits where no more can be told.
 pub fn container() -> Option<String> {

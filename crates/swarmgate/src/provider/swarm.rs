@@ -3,34 +3,33 @@
 //! Each listing reads everything anew; events only say when to look. What is believed is decided in
 //! [`swarmgate_core::state::swarm`]; this reads, and writes what was decided there.
 
-mod access;
 mod earlier;
-mod hints;
-mod pace;
-mod told;
 mod write;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde_json::Value;
-use swarmgate_core::config::Config;
+use serde_json::{Value, json};
+use swarmgate_core::config::{Config, Use};
 use swarmgate_core::moment::Moment;
 use swarmgate_core::service::{Snapshot, SourceId};
-use swarmgate_core::state::swarm::Clocks;
+use swarmgate_core::state::Clocks;
 use swarmgate_core::state::swarm::api::Node;
 use swarmgate_core::state::swarm::expect::Expected;
 use swarmgate_core::state::swarm::survey::{self, Surroundings, Survey, Surveyed};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use self::access::{Access, Need};
 use self::earlier::Earlier;
-use self::hints::Hints;
-use self::pace::Pace;
-use self::told::Told;
+use super::pace::Pace;
+use super::told::Told;
 use super::{Source, SourceError};
 use crate::engine::Engine;
+use crate::engine::access::Need;
+use crate::engine::error::EngineError;
+use crate::engine::events::Event;
+use crate::engine::hints::Hints;
+use crate::engine::own::{Network, Own};
 
 pub const ID: SourceId = survey::ID;
 
@@ -40,10 +39,12 @@ pub struct SwarmSource {
     engine: Engine,
     config: watch::Receiver<Arc<Config>>,
     hints: Hints,
-    access: Access,
     own: Own,
+    mesh: Mesh,
     pace: Pace,
     told: Told,
+    /// The engine is in a Swarm, as far as is known.
+    is_there: bool,
     /// As listed last.
     known: BTreeMap<Arc<str>, Surveyed>,
     earlier: Earlier,
@@ -51,46 +52,38 @@ pub struct SwarmSource {
     expected: BTreeMap<Arc<str>, Expected>,
 }
 
-/// The container that the gate runs in.
-#[derive(Debug)]
-struct Own {
-    /// `None`: the gate runs on the machine itself.
-    container: Option<String>,
-    /// The networks of a container that is no task of the Swarm.
-    networks: Option<Vec<String>>,
-    asked: Option<Instant>,
-    /// The ports in the routing mesh that the owner has been told of.
-    mesh: Vec<u64>,
-}
+/// The ports in the routing mesh that the owner has been told of.
+#[derive(Debug, Default)]
+struct Mesh(Vec<u64>);
 
-impl Own {
+impl Mesh {
     /// Limits and lists by address are blind behind the mesh; an owner should not find out from an attack.
-    fn tell_mesh(&mut self, ports: Vec<u64>) {
-        if !ports.is_empty() && ports != self.mesh {
+    fn tell(&mut self, ports: Vec<u64>) {
+        if !ports.is_empty() && ports != self.0 {
             tracing::warn!(
                 ?ports,
                 "the gate's own service publishes through Swarm's routing mesh, which hides the addresses of players; publish with mode: host"
             );
         }
-        self.mesh = ports;
+        self.0 = ports;
     }
 }
 
 impl SwarmSource {
     /// `container` is the one that the gate runs in, if it runs in one. Must be called inside a runtime.
     pub fn new(engine: Engine, container: Option<String>, config: watch::Receiver<Arc<Config>>) -> Self {
-        let access = Access::default();
         Self {
-            hints: Hints::follow(engine.clone(), access.clone()),
-            own: Own { container, networks: None, asked: None, mesh: Vec::new() },
+            hints: Hints::follow(engine.clone(), wanted(), is_about_a_service),
+            own: Own::new(container),
+            mesh: Mesh::default(),
             pace: Pace::default(),
             told: Told::default(),
             known: BTreeMap::new(),
             earlier: Earlier::default(),
             expected: BTreeMap::new(),
+            is_there: true,
             engine,
             config,
-            access,
         }
     }
 
@@ -101,41 +94,49 @@ impl SwarmSource {
             self.nodes(),
             self.try_update(),
         );
-        self.access.note(Need::Services, &services);
-        self.access.note(Need::Tasks, &tasks);
+        self.engine.access().note(Need::Services, &services);
+        self.engine.access().note(Need::Tasks, &tasks);
         Survey::new(services?, tasks?, nodes).map_err(|error| SourceError::Unwilling(error.to_string()))
+    }
+
+    /// Nobody asked for a Swarm, and none was ever seen.
+    fn may_be_absent(&self, error: &EngineError) -> bool {
+        self.config.borrow().docker.swarm == Use::Auto && self.known.is_empty() && error.is_without_swarm()
+    }
+
+    fn no_swarm(&mut self, now: Moment) -> Snapshot {
+        if std::mem::replace(&mut self.is_there, false) {
+            tracing::info!("this engine is in no Swarm; if it becomes the manager of one, that is noticed");
+        }
+        self.pace.saw(std::iter::empty(), now);
+        Snapshot::default()
     }
 
     /// Empty if they are not to be had: then every node counts as up.
     async fn nodes(&self) -> Vec<Node> {
         let nodes = self.engine.get("/nodes").await;
-        self.access.note(Need::Nodes, &nodes);
+        self.engine.access().note(Need::Nodes, &nodes);
         nodes.ok().and_then(|nodes| serde_json::from_value(nodes).ok()).unwrap_or_default()
     }
 
     /// Once: a player should not be the first to find out.
     async fn try_update(&self) {
-        if !self.access.is_tried(Need::Update) {
-            self.access.note(Need::Update, &self.engine.try_update().await);
+        if !self.engine.access().is_tried(Need::Update) {
+            self.engine.access().note(Need::Update, &self.engine.try_update().await);
         }
     }
 
     /// The networks that the gate can dial on; `None` if that cannot be told.
     async fn shared(&mut self, survey: &Survey) -> Option<Vec<String>> {
-        let container = self.own.container.clone()?;
-        if let Some(networks) = survey.networks_of(&container) {
-            self.own.tell_mesh(survey.mesh_ports_of(&container));
+        let container = self.own.container()?;
+        if let Some(networks) = survey.networks_of(container) {
+            self.mesh.tell(survey.mesh_ports_of(container));
             return Some(networks);
         }
-        if self.own.asked.is_none_or(|asked| asked.elapsed() >= pace::AT_REST) {
-            self.own.asked = Some(Instant::now());
-            let inspected = self.engine.get(&format!("/containers/{container}/json")).await;
-            self.access.note(Need::OwnContainer, &inspected);
-            if let Ok(inspected) = inspected {
-                self.own.networks = Some(networks_of(&inspected));
-            }
+        match self.own.network(&self.engine).await {
+            Network::Networks(networks) => Some(networks.clone()),
+            Network::Machine | Network::Unknown => None,
         }
-        self.own.networks.clone()
     }
 
     /// What is believed about everything in `survey`, which was read since `began`, which was `now`.
@@ -165,14 +166,18 @@ impl Source for SwarmSource {
     async fn list(&mut self, now: Moment) -> Result<Snapshot, SourceError> {
         let began = Instant::now();
         self.config.mark_unchanged();
-        let survey = self.survey().await?;
+        let survey = match self.survey().await {
+            Err(SourceError::Engine(error)) if self.may_be_absent(&error) => return Ok(self.no_swarm(now)),
+            survey => survey?,
+        };
+        self.is_there = true;
         let shared = self.shared(&survey).await;
         let now = now + began.elapsed();
         let mut found = self.judge(&survey, shared.as_deref(), now);
         self.correct(&mut found, now);
         self.earlier.saw(&self.known, &mut found, &survey, self.engine.now());
-        self.told.tell(&found);
-        self.pace.saw(&found, now);
+        self.told.tell(found.iter().map(|found| &found.service));
+        self.pace.saw(found.iter().map(|found| &found.service), now);
         let services = found.iter().map(|found| found.service.clone()).collect();
         self.known = found.into_iter().map(|found| (Arc::clone(&found.service.id.name), found)).collect();
         Ok(Snapshot { services })
@@ -191,9 +196,15 @@ impl Source for SwarmSource {
     }
 }
 
-/// As `GET /containers/{id}/json` has them.
-fn networks_of(container: &Value) -> Vec<String> {
-    let networks = container.pointer("/NetworkSettings/Networks").and_then(Value::as_object);
-    let ids = networks.into_iter().flatten().filter_map(|(_, network)| network.get("NetworkID")?.as_str());
-    ids.filter(|id| !id.is_empty()).map(str::to_owned).collect()
+/// Tasks have no events of their own, but containers on the engine's own node tell of theirs before the
+/// managers do. Health checks run all the time, so their `exec` events are not asked for.
+fn wanted() -> Value {
+    json!({
+        "type": ["service", "node", "container"],
+        "event": ["create", "update", "remove", "start", "kill", "die", "health_status"],
+    })
+}
+
+fn is_about_a_service(event: &Event) -> bool {
+    event.kind != "container" || event.attributes.contains_key("com.docker.swarm.service.id")
 }

@@ -11,6 +11,9 @@ use super::http::Request;
 
 const NOT_RUNNING: [&str; 6] = ["complete", "shutdown", "failed", "rejected", "remove", "orphaned"];
 
+/// Status, body, and the name of a service that was updated.
+pub(super) type Reply = (u16, String, Option<String>);
+
 /// All there is.
 #[derive(Debug, Default)]
 pub struct Swarm {
@@ -20,6 +23,10 @@ pub struct Swarm {
     pub nodes: Vec<Value>,
     /// By id, as they are inspected.
     pub containers: BTreeMap<String, Value>,
+    /// What was done to containers: `start mc`, `stop mc 90`.
+    pub acts: Vec<String>,
+    /// The engine is in no Swarm.
+    pub alone: bool,
     /// Every call so far: `GET /services`.
     pub calls: Vec<String>,
     /// The bodies of the updates that were accepted.
@@ -160,9 +167,14 @@ impl Swarm {
         Some(self.faults.remove(found).1)
     }
 
-    /// Status, body, and the name of a service that was updated.
-    pub(super) fn answer(&mut self, request: &Request) -> (u16, String, Option<String>) {
+    pub(super) fn answer(&mut self, request: &Request) -> Reply {
         let parts: Vec<&str> = request.path.split('/').skip(1).collect();
+        if self.alone && matches!(parts.first(), Some(&("services" | "tasks" | "nodes"))) {
+            return error(
+                503,
+                "This node is not a swarm manager. Use \"docker swarm init\" or \"docker swarm join\"",
+            );
+        }
         match (request.method.as_str(), parts.as_slice()) {
             ("GET", ["services"]) => {
                 (200, json!(self.services.values().collect::<Vec<_>>()).to_string(), None)
@@ -185,10 +197,7 @@ impl Swarm {
                 nodes.extend(self.nodes.iter().cloned());
                 (200, json!(nodes).to_string(), None)
             }
-            ("GET", ["containers", id, "json"]) => match self.containers.get(*id) {
-                Some(container) => (200, container.to_string(), None),
-                None => not_found(id),
-            },
+            (_, ["containers", words @ ..]) => self.answer_about_containers(request, words),
             _ => {
                 self.complaints.push(format!("unexpected call: {}", request.call()));
                 error(404, "page not found")
@@ -196,7 +205,7 @@ impl Swarm {
         }
     }
 
-    fn list_tasks(&self, filters: Option<&str>) -> (u16, String, Option<String>) {
+    fn list_tasks(&self, filters: Option<&str>) -> Reply {
         let filters: Value =
             filters.map_or(json!({}), |text| serde_json::from_str(text).expect("filters are JSON"));
         let wanted: Option<Vec<&str>> =
@@ -209,7 +218,7 @@ impl Swarm {
         (200, json!(self.tasks.iter().filter(of_wanted).collect::<Vec<_>>()).to_string(), None)
     }
 
-    fn update(&mut self, id: &str, request: &Request) -> (u16, String, Option<String>) {
+    fn update(&mut self, id: &str, request: &Request) -> Reply {
         let Some(version) = request.asks("version") else { return error(400, "invalid service version ''") };
         let Some(before) = self.services.get(id).cloned() else { return not_found(id) };
         if before["Version"]["Index"].as_u64() != version.parse().ok() {
@@ -250,7 +259,7 @@ impl Swarm {
         }
     }
 
-    fn now(&self) -> String {
+    pub(super) fn now(&self) -> String {
         (Timestamp::now() + self.clock_ahead).to_string()
     }
 }
@@ -266,10 +275,10 @@ fn without_counts(spec: &Value) -> Value {
     spec
 }
 
-fn not_found(id: &str) -> (u16, String, Option<String>) {
+fn not_found(id: &str) -> Reply {
     error(404, &format!("service {id} not found"))
 }
 
-fn error(status: u16, message: &str) -> (u16, String, Option<String>) {
+pub(super) fn error(status: u16, message: &str) -> Reply {
     (status, json!({"message": message}).to_string(), None)
 }

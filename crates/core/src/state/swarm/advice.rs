@@ -4,12 +4,12 @@ use super::api::{ContainerSpec, ServiceSpec};
 use super::picture::Mode;
 
 /// Below this, a server with a large world is killed while it saves.
-const ENOUGH_TO_SAVE: i64 = 60;
+pub(in crate::state) const ENOUGH_TO_SAVE: i64 = 60;
 /// An update that stops the old task first waits this long for it, whatever its grace (measured on engines
 /// 20.10 and 29.7).
 const UPDATES_WAIT: i64 = 60;
 /// The engine's own stop grace.
-const DEFAULT_GRACE: i64 = 10;
+pub(in crate::state) const DEFAULT_GRACE: i64 = 10;
 const NANOS: i64 = 1_000_000_000;
 /// Settings by which images of Minecraft servers pause or stop them on their own.
 const ON_THEIR_OWN: [&str; 2] = ["ENABLE_AUTOPAUSE", "ENABLE_AUTOSTOP"];
@@ -20,7 +20,7 @@ pub fn of(spec: &ServiceSpec, port: u16) -> Vec<String> {
     [grace(container), overlap(spec), replicas(spec)]
         .into_iter()
         .flatten()
-        .chain(on_its_own(container))
+        .chain(on_its_own(&container.env))
         .chain(bypasses(spec, port))
         .collect()
 }
@@ -56,8 +56,9 @@ fn replicas(spec: &ServiceSpec) -> Option<String> {
     Some(format!("it has {count} replicas, and players meet on the newest only: write replicas: 1"))
 }
 
-fn on_its_own(container: &ContainerSpec) -> impl Iterator<Item = String> {
-    let set = container.env.iter().filter_map(|entry| entry.split_once('='));
+/// Of the environment, each `NAME=value`.
+pub(in crate::state) fn on_its_own(env: &[String]) -> impl Iterator<Item = String> {
+    let set = env.iter().filter_map(|entry| entry.split_once('='));
     let on = set.filter(|(name, value)| ON_THEIR_OWN.contains(name) && value.eq_ignore_ascii_case("true"));
     on.map(|(name, _)| format!("it pauses or stops on its own beside the gate: write {name}=false"))
 }

@@ -349,12 +349,14 @@ impl fmt::Display for TaskState {
 }
 
 /// Go writes an empty list or object as null as often as it leaves it out.
-fn nullable<'de, T: Default + Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
+pub(in crate::state) fn nullable<'de, T: Default + Deserialize<'de>, D: Deserializer<'de>>(
+    from: D,
+) -> Result<T, D::Error> {
     Ok(Option::deserialize(from)?.unwrap_or_default())
 }
 
 /// A time that cannot be read is a time not given.
-fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestamp>, D::Error> {
+pub(in crate::state) fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestamp>, D::Error> {
     let text: Option<String> = Option::deserialize(from)?;
     Ok(text.and_then(|text| text.parse().ok()))
 }

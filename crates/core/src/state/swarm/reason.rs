@@ -80,7 +80,7 @@ pub fn outcome(task: &Task) -> String {
 }
 
 /// What an exit code means by convention (Docker's `run` reference; 128 + n is signal n).
-fn exit_code(code: i64) -> Option<&'static str> {
+pub(in crate::state) fn exit_code(code: i64) -> Option<&'static str> {
     match code {
         126 => Some("the command cannot be executed"),
         127 => Some("the command was not found"),

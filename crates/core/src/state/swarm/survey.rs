@@ -115,6 +115,12 @@ impl Survey {
             None => unlabelled(around.defaults),
         };
         labelled.problems.extend(misplaced);
+        if labelled.grace.is_some() {
+            labelled.problems.push(
+                "swarmgate.grace: Swarm stops its services itself; write stop_grace_period instead"
+                    .to_owned(),
+            );
+        }
         if labelled.spec.hosts.is_empty() && !labelled.spec.default {
             // Nobody could wake it again.
             labelled.spec.sleep = false;
@@ -201,7 +207,8 @@ fn endpoints(
 /// Its labels stand where they do not count: it is shown with its problems, and left alone.
 fn unlabelled(defaults: &Spec) -> Labelled {
     let spec = Spec { wake: false, ..defaults.clone() };
-    Labelled { spec, port: crate::config::value::MINECRAFT_PORT, network: None, problems: Vec::new() }
+    let port = crate::config::value::MINECRAFT_PORT;
+    Labelled { spec, port, network: None, grace: None, problems: Vec::new() }
 }
 
 fn list(what: &'static str, value: Value) -> Result<Vec<Value>, NotAList> {

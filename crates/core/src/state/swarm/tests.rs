@@ -1,10 +1,13 @@
 //! Each row of the table, by its number in `docs/states.md`, and properties of the whole.
 
+use std::time::Duration;
+
 use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::moment::Moment;
 
 const CHANGED: &str = "2026-01-01T12:00:00Z";
 

@@ -10,8 +10,8 @@ use swarmgate_core::state::swarm::scale::{self, Change};
 use swarmgate_core::state::swarm::survey::{Survey, Surveyed};
 use tokio::time::Instant;
 
-use super::access::Need;
 use super::{SourceError, SwarmSource};
+use crate::engine::access::Need;
 use crate::engine::error::EngineError;
 
 /// Whoever else updates the service wins a try, not all of them.
@@ -55,7 +55,7 @@ impl SwarmSource {
                 false => Expected::stop(look.read.version, at),
             };
             let sent = self.engine.update_service(&known.id, look.read.version, &edited.spec).await;
-            self.access.note(Need::Update, &sent);
+            self.engine.access().note(Need::Update, &sent);
             match sent {
                 Ok(()) => {
                     tracing::info!(service = %known.service.id, changes = edited.changes, "service updated");

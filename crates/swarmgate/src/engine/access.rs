@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::engine::error::EngineError;
+use super::error::EngineError;
 
 /// A call that the gate makes. `docs/permissions.md` lists them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -14,6 +14,11 @@ pub enum Need {
     Events,
     OwnContainer,
     Update,
+    Containers,
+    Container,
+    Start,
+    Stop,
+    Unpause,
 }
 
 impl Need {
@@ -23,8 +28,12 @@ impl Need {
             Self::Tasks => "GET /tasks",
             Self::Nodes => "GET /nodes",
             Self::Events => "GET /events",
-            Self::OwnContainer => "GET /containers/{id}/json",
+            Self::OwnContainer | Self::Container => "GET /containers/{id}/json",
             Self::Update => "POST /services/{id}/update",
+            Self::Containers => "GET /containers/json",
+            Self::Start => "POST /containers/{id}/start",
+            Self::Stop => "POST /containers/{id}/stop",
+            Self::Unpause => "POST /containers/{id}/unpause",
         }
     }
 
@@ -41,7 +50,12 @@ impl Need {
             Self::OwnContainer => {
                 "the gate cannot tell which networks it is on, so it may dial a server on one that it is not on"
             }
-            Self::Update => "no service is woken or put to sleep",
+            Self::Update => "no service of the Swarm is woken or put to sleep",
+            Self::Containers => "no plain container is known",
+            Self::Container => "no state of a container is known, so none is routed, started or stopped",
+            Self::Start => "no container is started",
+            Self::Stop => "no container is stopped",
+            Self::Unpause => "no paused container is woken",
         }
     }
 }

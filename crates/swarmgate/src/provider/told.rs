@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use swarmgate_core::service::ServiceId;
-use swarmgate_core::state::swarm::survey::Surveyed;
+use swarmgate_core::service::{Service, ServiceId};
 
 #[derive(Debug, Default)]
 pub struct Told {
@@ -11,9 +10,9 @@ pub struct Told {
 }
 
 impl Told {
-    pub fn tell(&mut self, found: &[Surveyed]) {
+    pub fn tell<'a>(&mut self, found: impl Iterator<Item = &'a Service>) {
         let mut told = std::mem::take(&mut self.problems);
-        for service in found.iter().map(|found| &found.service) {
+        for service in found {
             let before = told.remove(&service.id);
             if before.is_none() {
                 let hosts: Vec<String> = service.spec.hosts.iter().map(ToString::to_string).collect();

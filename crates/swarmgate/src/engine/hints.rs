@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::Notify;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::access::{Access, Need};
-use crate::engine::Engine;
-use crate::engine::events::Event;
+use super::Engine;
+use super::access::Need;
+use super::events::Event;
 
 /// Waits between attempts to open the stream, doubling up to the second.
 const RETRY: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
@@ -24,9 +24,10 @@ pub struct Hints {
 }
 
 impl Hints {
-    pub fn follow(engine: Engine, access: Access) -> Self {
+    /// Listens to the events that fit `filters` (Engine API, JSON); those that are `news` are worth a look.
+    pub fn follow(engine: Engine, filters: Value, news: impl FnMut(&Event) -> bool + Send + 'static) -> Self {
         let notify = Arc::new(Notify::new());
-        let follower = tokio::spawn(follow(engine, access, Arc::clone(&notify)));
+        let follower = tokio::spawn(follow(engine, filters, news, Arc::clone(&notify)));
         Self { notify, _follower: AbortOnDropHandle::new(follower) }
     }
 
@@ -38,12 +39,17 @@ impl Hints {
 }
 
 /// The engine drops events of a listener that is slow, so nothing is done here but to take them.
-async fn follow(engine: Engine, access: Access, look: Arc<Notify>) {
+async fn follow(
+    engine: Engine,
+    filters: Value,
+    mut news: impl FnMut(&Event) -> bool + Send,
+    look: Arc<Notify>,
+) {
     let mut retry = RETRY.0;
     let mut complained = false;
     loop {
-        let opened = engine.events(&wanted()).await;
-        access.note(Need::Events, &opened);
+        let opened = engine.events(&filters).await;
+        engine.access().note(Need::Events, &opened);
         match opened {
             Ok(mut events) => {
                 tracing::debug!(engine = %engine.host(), "listening to the engine's events");
@@ -52,7 +58,8 @@ async fn follow(engine: Engine, access: Access, look: Arc<Notify>) {
                 // Whatever happened before the stream was open is found by looking now.
                 look.notify_one();
                 while let Some(events) = events.next().await {
-                    if events.iter().any(is_about_a_service) {
+                    // Each is looked at: what one says may be needed, worth a look or not.
+                    if events.iter().filter(|event| news(event)).count() > 0 {
                         look.notify_one();
                     }
                 }
@@ -68,17 +75,4 @@ async fn follow(engine: Engine, access: Access, look: Arc<Notify>) {
         tokio::time::sleep(retry).await;
         retry = (retry * 2).min(RETRY.1);
     }
-}
-
-/// Tasks have no events of their own, but containers on the engine's own node tell of theirs before the
-/// managers do. Health checks run all the time, so their `exec` events are not asked for.
-fn wanted() -> Value {
-    json!({
-        "type": ["service", "node", "container"],
-        "event": ["create", "update", "remove", "start", "kill", "die", "health_status"],
-    })
-}
-
-fn is_about_a_service(event: &Event) -> bool {
-    event.kind != "container" || event.attributes.contains_key("com.docker.swarm.service.id")
 }

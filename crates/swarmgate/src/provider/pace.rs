@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use swarmgate_core::moment::Moment;
-use swarmgate_core::service::State;
-use swarmgate_core::state::swarm::survey::Surveyed;
+use swarmgate_core::service::{Service, State};
 use tokio::time::Instant;
 
 /// Changes made by others come as events; this is for those that do not.
@@ -35,8 +34,8 @@ impl Pace {
         self.hinted = Some(Instant::now());
     }
 
-    pub fn saw(&mut self, found: &[Surveyed], now: Moment) {
-        let states: Vec<State> = found.iter().map(|found| found.service.state.clone()).collect();
+    pub fn saw<'a>(&mut self, found: impl Iterator<Item = &'a Service>, now: Moment) {
+        let states: Vec<State> = found.map(|service| service.state.clone()).collect();
         if states != self.states {
             self.states = states;
             self.changed = now;
