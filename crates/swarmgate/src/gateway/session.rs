@@ -14,7 +14,7 @@ use swarmgate_minecraft::knock::Knock as Wire;
 use swarmgate_minecraft::proxy_header::{self, Addresses};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::door::{Deed, Open, Place, Room};
 use super::opening::{Caller, NoOpening, Opening};
@@ -30,6 +30,8 @@ const STALL: Duration = Duration::from_secs(60);
 /// How long a list entry may take to find out that a running server cannot be reached.
 const STATUS_DIAL: Duration = Duration::from_secs(2);
 const LOGIN_DIAL: Duration = Duration::from_secs(4);
+/// A client gives up on a silent login after 30 s; the rest is for the sentence to arrive.
+const PATIENCE_OF_CLIENTS: Duration = Duration::from_secs(28);
 /// A server that is known to run and refuses is tried again: it may be coming back at this moment.
 const DIAL_AGAIN: Duration = Duration::from_millis(500);
 const DIALS: u32 = 3;
@@ -84,6 +86,7 @@ async fn prepare(
             return None;
         }
     };
+    let give_up = Instant::now() + PATIENCE_OF_CLIENTS;
     let deadline = Instant::now() + gateway.config.borrow().limits.opening_deadline;
     let opening = async {
         let caller = Caller::read(&stream, peer, &listener, deadline).await?;
@@ -98,7 +101,7 @@ async fn prepare(
         () = gateway.drain.cancelled() => return None,
     };
     match opening {
-        Ok(opening) => Box::new(Visit { stream, opening, gateway, deadline }).go(place).await,
+        Ok(opening) => Box::new(Visit { stream, opening, gateway, deadline, give_up }).go(place).await,
         Err(NoOpening::Full(full)) => {
             gateway.metrics.refused(full.kind());
             None
@@ -116,6 +119,8 @@ struct Visit {
     opening: Opening,
     gateway: Arc<Gateway>,
     deadline: Instant,
+    /// By then a player has been let in or has been told why not.
+    give_up: Instant,
 }
 
 impl Visit {
@@ -170,12 +175,13 @@ impl Visit {
         let mut dials = 0;
         loop {
             dials += 1;
-            match self.connect(&target, LOGIN_DIAL).await {
-                Ok(server) => {
+            match timeout_at(self.give_up, self.connect(&target, LOGIN_DIAL)).await {
+                Ok(Ok(server)) => {
                     self.gateway.metrics.joined(target.service.to_string());
                     return Some(Joined { client: self.stream, server, seat: Some(seat) });
                 }
-                Err(error) => self.unreachable(&target, &error),
+                Ok(Err(error)) => self.unreachable(&target, &error),
+                Err(_) => dials = DIALS,
             }
             let face = self.gateway.fleet.look(|core, now| core.face(&target.service, now))?;
             let still_up = face.state.word() == "running";
@@ -184,11 +190,12 @@ impl Visit {
                     .await;
                 return None;
             }
-            tokio::time::sleep(DIAL_AGAIN).await;
+            tokio::time::sleep_until(self.give_up.min(Instant::now() + DIAL_AGAIN)).await;
         }
     }
 
     async fn hold(mut self: Box<Self>, seat: TakenSeat, time: Duration) -> Option<Joined> {
+        let time = time.min(self.give_up.saturating_duration_since(Instant::now()));
         let place = match self.gateway.door.enter(Room::Held, self.opening.client.ip(), true) {
             Ok(place) => place,
             Err(full) => {
