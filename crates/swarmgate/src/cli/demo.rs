@@ -83,6 +83,7 @@ drain = "2s"
 
 [docker]
 swarm = "off"
+containers = "off"
 
 [limits]
 connections_total = 500
@@ -187,6 +188,7 @@ mod tests {
         assert_eq!(checked.config.servers.len(), 1);
         // A Swarm that this machine may be in is none of the demo's business.
         assert_eq!(checked.config.docker.swarm, Use::Off);
+        assert_eq!(checked.config.docker.containers, Use::Off);
     }
 
     #[test]

@@ -108,7 +108,7 @@ impl Home {
         let http = self.http;
         self.write_text(&format!(
             "{listen}http = \"{http}\"\non_exit = \"{on_exit}\"\ndrain = \"{drain}\"\n{top}\n\
-             [docker]\nswarm = \"off\"\n[limits]\n{limits}\n[log]\nlevel = \"{log}\"\n{TEXTS}\n{tables}"
+             [docker]\nswarm = \"off\"\ncontainers = \"off\"\n[limits]\n{limits}\n[log]\nlevel = \"{log}\"\n{TEXTS}\n{tables}"
         ));
     }
 
