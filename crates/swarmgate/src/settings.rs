@@ -96,7 +96,7 @@ pub async fn watch(
         match read {
             Ok(checked) => publish(checked, &config, &origin.file),
             Err(error) => tracing::error!(
-                error = chain(&error),
+                error = %chain(&error),
                 "the configuration was not reloaded; the one before stays"
             ),
         }

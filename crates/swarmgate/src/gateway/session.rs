@@ -351,7 +351,7 @@ const fn word(verdict: &Verdict) -> &'static str {
 /// Scanners are counted; a misconfigured proxy is told to its owner.
 fn report(error: &NoOpening, peer: SocketAddr, gateway: &Gateway) {
     gateway.metrics.opening_failed(error.kind());
-    tracing::debug!(%peer, kind = error.kind(), error = chain(error), "no opening");
+    tracing::debug!(%peer, kind = error.kind(), error = %chain(error), "no opening");
     let misconfigured = match error {
         NoOpening::HeaderWhenOff | NoOpening::UntrustedHeader | NoOpening::Header(_) => true,
         NoOpening::Nothing
@@ -363,7 +363,7 @@ fn report(error: &NoOpening, peer: SocketAddr, gateway: &Gateway) {
         | NoOpening::Io(_) => false,
     };
     if misconfigured && let Some(more) = gateway.quiet.allow(error.kind()) {
-        tracing::warn!(error = chain(error), more, "a connection was refused for its PROXY header");
+        tracing::warn!(error = %chain(error), more, "a connection was refused for its PROXY header");
     }
 }
 

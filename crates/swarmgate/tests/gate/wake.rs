@@ -181,7 +181,7 @@ async fn a_source_wakes_so_many_and_joining_what_runs_is_free() {
     let from = |last| Client::to(gate.address).from(Ipv4Addr::new(127, 0, 0, last));
     assert_in(&join_from(&from(2), "one.example.com", "Ann").await.0);
     let said = refusal(&from(2), "two.example.com", "Ann").await;
-    assert_contains(&said, "two is asleep, and you have started enough servers for now.");
+    assert_contains(&said, "two is not running, and you have started enough servers for now.");
     assert_eq!(servers[1].starts(), 0);
     for _ in 0..5 {
         assert_in(&join_from(&from(2), "one.example.com", "Ann").await.0);
@@ -208,7 +208,7 @@ async fn who_may_wake_is_listed_by_name_uuid_or_address() {
     let from = |last| Client::to(gate.address).from(Ipv4Addr::new(127, 0, 0, last));
     for name in ["names", "uuids", "addresses"] {
         let said = refusal(&from(7), &format!("{name}.example.com"), "Stranger").await;
-        assert_contains(&said, &format!("{name} is asleep, and you may not start it. Ask its owner."));
+        assert_contains(&said, &format!("{name} is not running, and you may not start it. Ask its owner."));
     }
     assert_contains(&refusal(&from(8), "nobody.example.com", "Ann").await, "only its owner starts it");
     assert!(servers.iter().all(|server| server.starts() == 0));
