@@ -1,7 +1,7 @@
 //! What a plain Docker container is doing, from what the engine says when it is inspected.
 //!
 //! A container is a service for as long as it exists, stopped or not. The engine does not tell that a container
-//! has been told to stop, nor whether an end was meant: that is in [`Told`]. The rows of [`state`] are described in
+//! has been told to stop, nor whether an end was meant: that is in [`Told`]. The states are described in
 //! `docs/states.md`.
 
 mod advice;
