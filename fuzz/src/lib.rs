@@ -1,11 +1,13 @@
 //! What must hold for any bytes, one function per fuzz target.
 
 use std::fmt::Debug;
+use std::time::Duration;
 
 use swarmgate_minecraft::address::Address;
 use swarmgate_minecraft::client::{Client, Cookies};
 use swarmgate_minecraft::handshake::{self, Rewrite};
 use swarmgate_minecraft::knock::{self, Knock};
+use swarmgate_minecraft::limbo::{Guest, Scene, Session, Stage, forwarding};
 use swarmgate_minecraft::proxy_header::{self, Version};
 use swarmgate_minecraft::status::{self, Responder, StatusAnswer, StatusSummary};
 use swarmgate_minecraft::text::{Component, plain_of};
@@ -94,6 +96,48 @@ pub fn client(data: &[u8]) {
     };
     assert_eq!(steps(data.chunks(1)), steps(data.chunks(LONGEST.max(data.len()))));
     let _ = (nbt::read(data), srv::answer(0x1234, data));
+}
+
+/// A waiting client's bytes, in every stage and protocol: however they are split, they lead to the same.
+pub fn limbo(data: &[u8]) {
+    let Some(([protocol, stage], data)) = data.split_first_chunk() else { return };
+    let guest = Guest {
+        protocol: 766 + i32::from(protocol % 12),
+        name: "Ann".to_owned(),
+        uuid: uuid::Uuid::nil(),
+        properties: Vec::new(),
+    };
+    let story = |pieces: std::slice::Chunks<'_, u8>| {
+        let now = Duration::from_secs(1);
+        let mut session = Session::new(&guest, now).expect("a protocol with a limbo");
+        let stage = stage % 4;
+        if stage >= 1 {
+            // Acknowledged, and without packs.
+            session.receive(b"\x01\x03\x02\x07\0", now).expect("a client's way");
+        }
+        if stage >= 2 {
+            session.enter(now);
+        }
+        if stage >= 3 && session.stage() == Stage::Entering {
+            session.receive(b"\x01\x03", now).expect("a client's way");
+        }
+        let mut out = session.output();
+        let mut broken = None;
+        for piece in pieces {
+            broken = session.receive(piece, now).err();
+            out.extend(session.output());
+            if broken.is_some() {
+                break;
+            }
+        }
+        session.enter(now);
+        session.show(&Scene::default());
+        _ = session.tick(session.next_tick());
+        out.extend(session.output());
+        (out, std::iter::from_fn(|| session.event()).collect::<Vec<_>>(), broken)
+    };
+    assert_eq!(story(data.chunks(1)), story(data.chunks(LONGEST.max(data.len()))));
+    _ = forwarding::answer(data, 1, b"secret");
 }
 
 /// A server's bytes as a client reads them, and a client's as the gate does.

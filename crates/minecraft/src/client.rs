@@ -3,7 +3,6 @@
 //! (minecraft.wiki, Java Edition protocol).
 
 mod framing;
-mod ids;
 #[cfg(test)]
 mod tests;
 
@@ -13,10 +12,10 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::field::{Reader, write_text};
+use crate::ids::{self, Configuration, Play};
 use crate::version::Protocol;
 use crate::{Malformed, frame, login, nbt, varint};
 use framing::Framing;
-use ids::{Configuration, Play};
 
 /// The most bytes a frame may have, its length included: what 3 bytes of length can say.
 const LONGEST_FRAME: usize = (1 << 21) - 1 + 3;

@@ -31,6 +31,10 @@ pub enum Malformed {
     BadCompression,
     #[error("a text in NBT cannot be read")]
     BadNbt,
+    #[error("a text is not the JSON it should be")]
+    BadJson,
+    #[error("a text is no IP address")]
+    BadAddress,
     #[error("this is TLS, not the game")]
     Tls,
     #[error("this is HTTP, not the game")]
@@ -61,6 +65,8 @@ impl Malformed {
             Self::EmptyName => "empty_name",
             Self::BadCompression => "bad_compression",
             Self::BadNbt => "bad_nbt",
+            Self::BadJson => "bad_json",
+            Self::BadAddress => "bad_address",
             Self::Tls => "tls",
             Self::Http => "http",
             Self::Ssh => "ssh",

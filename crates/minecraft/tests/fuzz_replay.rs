@@ -11,11 +11,12 @@ type Target = fn(&[u8]);
 
 #[test]
 fn the_corpus_holds() {
-    let targets: [(&str, Target); 7] = [
+    let targets: [(&str, Target); 8] = [
         ("address", targets::address),
         ("client", targets::client),
         ("knock", targets::knock),
         ("legacy", targets::legacy),
+        ("limbo", targets::limbo),
         ("proxy_header", targets::proxy_header),
         ("status_response", targets::status_response),
         ("text_template", targets::text_template),

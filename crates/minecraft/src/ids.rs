@@ -3,7 +3,7 @@
 
 /// What a packet of the server means in the configuration phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Configuration {
+pub(crate) enum Configuration {
     Cookie,
     Payload,
     Disconnect,
@@ -22,7 +22,7 @@ pub(super) enum Configuration {
 
 /// Ids of the packets a client answers with in the configuration phase.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Answers {
+pub(crate) struct Answers {
     pub settings: i32,
     pub cookie: i32,
     pub payload: i32,
@@ -34,12 +34,43 @@ pub(super) struct Answers {
     pub conduct: i32,
 }
 
+/// Ids of a server's packets in the configuration phase, for protocols from 766 (1.20.5) on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Setup {
+    pub cookie: i32,
+    pub payload: i32,
+    pub disconnect: i32,
+    pub finish: i32,
+    pub keep_alive: i32,
+    pub registry: i32,
+    pub store_cookie: i32,
+    pub transfer: i32,
+    pub tags: i32,
+    pub known_packs: i32,
+    /// Dialogs, since 1.21.6.
+    pub clear_dialog: Option<i32>,
+    pub show_dialog: Option<i32>,
+}
+
 /// Ids while the game runs. `None`: the version has no such packet.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Play {
+pub(crate) struct Play {
+    pub boss_bar: i32,
     pub disconnect: i32,
+    pub game_event: i32,
     pub keep_alive: i32,
+    pub chunk: i32,
+    pub login: i32,
+    pub abilities: i32,
+    pub position: i32,
+    pub action_bar: i32,
+    pub chunk_centre: i32,
+    pub spawn: i32,
+    pub subtitle: i32,
+    pub title: i32,
+    pub title_times: i32,
     pub start_configuration: i32,
+    pub chat: i32,
     pub cookie: Option<i32>,
     pub store_cookie: Option<i32>,
     pub transfer: Option<i32>,
@@ -48,7 +79,7 @@ pub(super) struct Play {
     pub acknowledge_configuration: i32,
 }
 
-pub(super) const fn configuration(protocol: i32, id: i32) -> Configuration {
+pub(crate) const fn configuration(protocol: i32, id: i32) -> Configuration {
     use Configuration as C;
     // 1.20.5 put the cookie request first, and 26.3 one more packet in the middle.
     let id = match (protocol, id) {
@@ -78,7 +109,7 @@ pub(super) const fn configuration(protocol: i32, id: i32) -> Configuration {
     }
 }
 
-pub(super) const fn answers(protocol: i32) -> Answers {
+pub(crate) const fn answers(protocol: i32) -> Answers {
     // What is -1 answers a packet that comes in later versions only.
     match protocol {
         ..=765 => Answers {
@@ -106,31 +137,60 @@ pub(super) const fn answers(protocol: i32) -> Answers {
     }
 }
 
-pub(super) const fn play(protocol: i32) -> Option<Play> {
-    let (received, sent) = match protocol {
-        764 => ([0x1b, 0x24, 0x65, -1, -1, -1], [0x14, -1, 0x0b]),
-        765 => ([0x1b, 0x24, 0x67, -1, -1, -1], [0x15, -1, 0x0b]),
-        766..=767 => ([0x1d, 0x26, 0x69, 0x16, 0x6b, 0x73], [0x18, 0x11, 0x0c]),
-        768..=769 => ([0x1d, 0x27, 0x70, 0x16, 0x72, 0x7a], [0x1a, 0x13, 0x0e]),
-        770 => ([0x1c, 0x26, 0x6f, 0x15, 0x71, 0x7a], [0x1a, 0x13, 0x0e]),
-        771..=772 => ([0x1c, 0x26, 0x6f, 0x15, 0x71, 0x7a], [0x1b, 0x14, 0x0f]),
-        773..=774 => ([0x20, 0x2b, 0x74, 0x15, 0x76, 0x7f], [0x1b, 0x14, 0x0f]),
-        775..=776 => ([0x20, 0x2c, 0x76, 0x15, 0x78, 0x81], [0x1c, 0x15, 0x10]),
-        777 => ([0x20, 0x2d, 0x78, 0x15, 0x7a, 0x84], [0x1c, 0x15, 0x10]),
+pub(crate) const fn setup(protocol: i32) -> Setup {
+    // 26.3 put one packet in the middle.
+    let shift = if protocol >= 777 { 1 } else { 0 };
+    let dialogs = protocol >= 771;
+    Setup {
+        cookie: 0x00,
+        payload: 0x01,
+        disconnect: 0x02,
+        finish: 0x03,
+        keep_alive: 0x04,
+        registry: 0x07,
+        store_cookie: 0x0a + shift,
+        transfer: 0x0b + shift,
+        tags: 0x0d + shift,
+        known_packs: 0x0e + shift,
+        clear_dialog: if dialogs { Some(0x11 + shift) } else { None },
+        show_dialog: if dialogs { Some(0x12 + shift) } else { None },
+    }
+}
+
+#[rustfmt::skip]
+pub(crate) const fn play(protocol: i32) -> Option<Play> {
+    // Boss bar, disconnect, game event, keep-alive, chunk, login, abilities, position, action bar, centre of the
+    // chunks, spawn, subtitle, title, its times, start of configuration, chat; cookie, to store one, transfer.
+    let (received, cookies, sent) = match protocol {
+        764 => ([0x0a, 0x1b, 0x20, 0x24, 0x25, 0x29, 0x36, 0x3e, 0x48, 0x50, 0x52, 0x5f, 0x61, 0x62, 0x65, 0x67],
+            [-1, -1, -1], [0x14, -1, 0x0b]),
+        765 => ([0x0a, 0x1b, 0x20, 0x24, 0x25, 0x29, 0x36, 0x3e, 0x4a, 0x52, 0x54, 0x61, 0x63, 0x64, 0x67, 0x69],
+            [-1, -1, -1], [0x15, -1, 0x0b]),
+        766..=767 => ([0x0a, 0x1d, 0x22, 0x26, 0x27, 0x2b, 0x38, 0x40, 0x4c, 0x54, 0x56, 0x63, 0x65, 0x66, 0x69, 0x6c],
+            [0x16, 0x6b, 0x73], [0x18, 0x11, 0x0c]),
+        768..=769 => ([0x0a, 0x1d, 0x23, 0x27, 0x28, 0x2c, 0x3a, 0x42, 0x51, 0x58, 0x5b, 0x6a, 0x6c, 0x6d, 0x70, 0x73],
+            [0x16, 0x72, 0x7a], [0x1a, 0x13, 0x0e]),
+        770 => ([0x09, 0x1c, 0x22, 0x26, 0x27, 0x2b, 0x39, 0x41, 0x50, 0x57, 0x5a, 0x69, 0x6b, 0x6c, 0x6f, 0x72],
+            [0x15, 0x71, 0x7a], [0x1a, 0x13, 0x0e]),
+        771..=772 => ([0x09, 0x1c, 0x22, 0x26, 0x27, 0x2b, 0x39, 0x41, 0x50, 0x57, 0x5a, 0x69, 0x6b, 0x6c, 0x6f, 0x72],
+            [0x15, 0x71, 0x7a], [0x1b, 0x14, 0x0f]),
+        773..=774 => ([0x09, 0x20, 0x26, 0x2b, 0x2c, 0x30, 0x3e, 0x46, 0x55, 0x5c, 0x5f, 0x6e, 0x70, 0x71, 0x74, 0x77],
+            [0x15, 0x76, 0x7f], [0x1b, 0x14, 0x0f]),
+        775..=776 => ([0x09, 0x20, 0x26, 0x2c, 0x2d, 0x31, 0x40, 0x48, 0x57, 0x5e, 0x61, 0x70, 0x72, 0x73, 0x76, 0x79],
+            [0x15, 0x78, 0x81], [0x1c, 0x15, 0x10]),
+        777 => ([0x09, 0x20, 0x27, 0x2d, 0x2e, 0x32, 0x41, 0x49, 0x59, 0x60, 0x63, 0x72, 0x74, 0x75, 0x78, 0x7c],
+            [0x15, 0x7a, 0x84], [0x1c, 0x15, 0x10]),
         _ => return None,
     };
-    let [disconnect, keep_alive, start_configuration, cookie, store_cookie, transfer] = received;
+    let [boss_bar, disconnect, game_event, keep_alive, chunk, login, abilities, position, action_bar, chunk_centre,
+        spawn, subtitle, title, title_times, start_configuration, chat] = received;
+    let [cookie, store_cookie, transfer] = cookies;
     let [answer_keep_alive, answer_cookie, acknowledge_configuration] = sent;
     Some(Play {
-        disconnect,
-        keep_alive,
-        start_configuration,
-        cookie: known(cookie),
-        store_cookie: known(store_cookie),
-        transfer: known(transfer),
-        answer_keep_alive,
-        answer_cookie,
-        acknowledge_configuration,
+        boss_bar, disconnect, game_event, keep_alive, chunk, login, abilities, position, action_bar, chunk_centre,
+        spawn, subtitle, title, title_times, start_configuration, chat,
+        cookie: known(cookie), store_cookie: known(store_cookie), transfer: known(transfer),
+        answer_keep_alive, answer_cookie, acknowledge_configuration,
     })
 }
 
