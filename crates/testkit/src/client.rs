@@ -26,9 +26,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::{Instant, timeout_at};
 
+use crate::legacy;
 use crate::login::{LoginStart, LoginSuccess};
 use crate::wire::{Body, Framing, Handshake, Packet, malformed, ping, status_request, take_packet};
-use crate::{configuration, legacy};
 
 /// Where and how to connect. Cheap to keep and to use for many connections.
 #[derive(Debug, Clone)]
@@ -62,8 +62,7 @@ pub enum Outcome {
         /// The body of Login Success as it came.
         bytes: Vec<u8>,
     },
-    /// The reason as it came: JSON. [`crate::text::plain`] makes it readable. From the configuration phase
-    /// of 1.20.3 and later, where it comes as NBT: already its words.
+    /// The reason as it came: JSON. [`crate::text::plain`] makes it readable.
     Kicked(String),
     /// The server ended the connection without a word.
     Closed,
@@ -73,12 +72,6 @@ pub enum Outcome {
     Silent,
     /// The body of the request. This client does not encrypt.
     EncryptionRequested(Vec<u8>),
-    Transferred {
-        host: String,
-        port: u16,
-    },
-    /// The configuration phase was finished: the game begins.
-    Configured,
 }
 
 /// A status answer, and whether the ping after it was answered.
@@ -108,6 +101,15 @@ impl Client {
 
     pub fn pace(self, pace: Pace) -> Self {
         Self { pace, ..self }
+    }
+
+    pub fn server(&self) -> SocketAddr {
+        self.server
+    }
+
+    /// The same, to another server.
+    pub fn at(self, server: SocketAddr) -> Self {
+        Self { server, ..self }
     }
 
     /// Connects and sends the prefix. The client itself gives up after 30 s; `limit` is the test's.
@@ -231,6 +233,19 @@ impl Connection {
         }
     }
 
+    /// What there is, at the connection's pace: one byte, or as much as fits. Nothing: the server has closed.
+    pub(crate) async fn read_some(&mut self) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; if self.pace == Pace::PerByte { 1 } else { 16 * 1024 }];
+        let count = self.stream.read(&mut bytes).await?;
+        bytes.truncate(count);
+        Ok(bytes)
+    }
+
+    /// Puts back what was read too far.
+    pub(crate) fn unread(&mut self, bytes: Vec<u8>) {
+        self.buffer.splice(..0, bytes);
+    }
+
     /// Exactly so many bytes, whatever they are.
     pub async fn read_exact(&mut self, count: usize, limit: Duration) -> io::Result<Vec<u8>> {
         let deadline = Instant::now() + limit;
@@ -303,12 +318,6 @@ impl Connection {
                 other => return Err(malformed(format!("packet {other} during login"))),
             }
         }
-    }
-
-    /// After a login to 1.20.2 or later: acknowledges it, goes through the configuration phase as a vanilla
-    /// client does, and says how it ended.
-    pub async fn configure(&mut self, protocol: i32, limit: Duration) -> io::Result<Outcome> {
-        configuration::run(self, protocol, Instant::now() + limit).await
     }
 
     /// Sends a packet in the connection's present framing.

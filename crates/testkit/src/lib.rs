@@ -4,6 +4,7 @@
 //! only agree with itself.
 //!
 //! - [`client`]: a Minecraft client over real sockets; [`legacy`] for clients older than 1.7.
+//! - [`player`]: a client that plays by the rules, as strict as the game's own ([`vanilla`]).
 //! - [`backend`]: a Minecraft server inside the test, which records what reaches it.
 //! - [`engine`]: a Docker engine inside the test, as the manager of a small Swarm, and a proxy before any.
 //! - [`process`]: child processes, among them `testserver`, the same server as a program of its own.
@@ -13,14 +14,16 @@
 
 pub mod backend;
 pub mod client;
-mod configuration;
 pub mod engine;
 pub mod lab;
 pub mod legacy;
 pub mod login;
+mod nbt;
 pub mod peers;
+pub mod player;
 pub mod process;
 pub mod proxy;
 pub mod text;
+pub mod vanilla;
 pub mod wait;
 pub mod wire;

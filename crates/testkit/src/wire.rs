@@ -38,6 +38,14 @@ impl Body {
         self.raw(&value.to_be_bytes())
     }
 
+    pub fn f32(self, value: f32) -> Self {
+        self.raw(&value.to_be_bytes())
+    }
+
+    pub fn f64(self, value: f64) -> Self {
+        self.raw(&value.to_be_bytes())
+    }
+
     pub fn uuid(self, value: u128) -> Self {
         self.raw(&value.to_be_bytes())
     }
@@ -155,6 +163,14 @@ impl<'a> Fields<'a> {
 
     pub fn i64(&mut self) -> io::Result<i64> {
         self.array().map(i64::from_be_bytes)
+    }
+
+    pub fn f32(&mut self) -> io::Result<f32> {
+        self.array().map(f32::from_be_bytes)
+    }
+
+    pub fn f64(&mut self) -> io::Result<f64> {
+        self.array().map(f64::from_be_bytes)
     }
 
     pub fn uuid(&mut self) -> io::Result<u128> {

@@ -140,48 +140,6 @@ async fn logins_that_do_not_join() {
 }
 
 #[tokio::test]
-async fn a_transfer_and_a_kick_from_the_configuration_phase() {
-    let (backend, client) = backend().await;
-    let success = |protocol| LoginSuccess { name: "Steve".into(), uuid: 1 }.packet(protocol);
-    let transfer = |id| Body::new().string("mc.example.com").varint(25566).packet(id);
-    let transferred = Outcome::Transferred { host: "mc.example.com".into(), port: 25566 };
-    for (protocol, packets, answers, expected) in [
-        (
-            764,
-            vec![Body::new().i64(5).packet(3), Body::new().packet(2)],
-            vec![Body::new().i64(5).packet(3), Body::new().packet(2)],
-            Outcome::Configured,
-        ),
-        (764, vec![Body::new().string(r#""bye""#).packet(1)], vec![], Outcome::Kicked(r#""bye""#.into())),
-        (765, vec![Body::new().raw(b"\x08\0\x03bye").packet(1)], vec![], Outcome::Kicked("bye".into())),
-        (
-            766,
-            vec![Body::new().i32(6).packet(5), transfer(0x0b)],
-            vec![Body::new().i32(6).packet(5)],
-            transferred.clone(),
-        ),
-        (776, vec![transfer(0x0b)], vec![], transferred.clone()),
-        (
-            777,
-            vec![Body::new().varint(0).packet(0x0f), transfer(0x0c)],
-            vec![Body::new().varint(0).packet(7)],
-            transferred.clone(),
-        ),
-    ] {
-        let answer = [success(protocol), packets.concat()].concat();
-        backend.set(|behaviour| behaviour.login = Login::Raw(answer));
-        let handshake = Handshake::login(protocol, "a");
-        let (outcome, mut connection) =
-            client.join(&handshake, &LoginStart::new("Steve"), LIMIT).await.unwrap();
-        assert!(matches!(outcome, Outcome::Joined { .. }), "{outcome:?}");
-        assert_eq!(connection.configure(protocol, LIMIT).await.unwrap(), expected, "{protocol}");
-        drop(connection);
-        let state = backend.wait_for("its end", LIMIT, |state| state.open() == 0).await;
-        assert!(state.connections.last().unwrap().bytes.ends_with(&answers.concat()), "{protocol}");
-    }
-}
-
-#[tokio::test]
 async fn statuses_of_every_kind() {
     let (backend, client) = backend().await;
     let handshake = Handshake::status(47, "a");
