@@ -247,7 +247,7 @@ fn swarmgate(place: &Place, user: Option<u32>) -> String {
     let user = user.unwrap_or(0);
     format!(
         "listen = [\"{}\"]\ndata_dir = \"data-{user}\"\non_exit = \"stop\"\ndrain = \"0\"\n\
-         [limits]\ntrusted_sources = [\"127.0.0.0/8\"]\nhalf_open_total = 10000\n\
+         [limits]\ntrusted_sources = [\"127.0.0.0/8\"]\nhalf_open_total = 10000\nconnections_total = 10000\n\
          [server.game]\nhosts = [{}]\naddress = \"{}\"\nready = \"tcp\"\nplayers = \"connections\"\n\
          [server.asleep]\nhosts = [\"{}\"]\ndirectory = \".\"\ncommand = [\"false\"]\naddress = \"127.0.0.1:25567\"\n",
         place.listen(),

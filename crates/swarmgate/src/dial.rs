@@ -5,8 +5,10 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use swarmgate_core::service::Endpoint;
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::gateway::relay;
 
 /// One address may keep us waiting this long: long enough for one lost SYN (1 s), short enough that a player
 /// still gets an answer when it is dead.
@@ -24,7 +26,7 @@ pub enum DialError {
     TimedOut { address: SocketAddr },
     #[error("{address} cannot be reached")]
     Unreachable { address: SocketAddr, source: io::Error },
-    #[error("the connection broke before anything was sent")]
+    #[error("the connection broke before the opening was sent")]
     Unprepared { source: io::Error },
 }
 
@@ -48,7 +50,7 @@ pub async fn dial(endpoints: &[Endpoint], within: Duration) -> Result<TcpStream,
             };
         for address in addresses {
             let patience = PER_ADDRESS.min(deadline.saturating_duration_since(Instant::now()));
-            match timeout(patience, TcpStream::connect(address)).await {
+            match timeout(patience, connect(address)).await {
                 Ok(Ok(stream)) => return Ok(stream),
                 Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => {
                     last = DialError::Refused { address };
@@ -59,6 +61,13 @@ pub async fn dial(endpoints: &[Endpoint], within: Duration) -> Result<TcpStream,
         }
     }
     Err(last)
+}
+
+/// Tunes the socket first: once it is connected, each option would set a timer of the kernel anew.
+async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    relay::tune(&socket)?;
+    socket.connect(address).await
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use swarmgate_core::config::{Listener, ProxyProtocol};
 use swarmgate_minecraft::knock::{self, Knock};
-use swarmgate_minecraft::proxy_header::{self, HeaderError};
+use swarmgate_minecraft::proxy_header::{self, Addresses, HeaderError};
 use swarmgate_minecraft::{Malformed, legacy};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
@@ -27,9 +27,17 @@ pub struct Opening {
     pub knock: Knock,
     /// What the client sent after the PROXY header, every byte that has arrived.
     pub raw: Vec<u8>,
-    /// Both ends of the connection as the client sees them.
     pub client: SocketAddr,
-    pub local: SocketAddr,
+    /// Where the client connected to, if a PROXY header has said so.
+    destination: Option<SocketAddr>,
+}
+
+impl Opening {
+    /// Both ends of the connection as the client sees them.
+    pub fn addresses(&self, stream: &TcpStream) -> io::Result<Addresses> {
+        let destination = self.destination.map_or_else(|| stream.local_addr(), Ok)?;
+        Ok(Addresses { source: self.client, destination })
+    }
 }
 
 /// Why there is no opening. All of these end in a closed connection.
@@ -89,7 +97,7 @@ pub struct Caller<'a> {
     trusted: bool,
     raw: Vec<u8>,
     pub client: SocketAddr,
-    local: SocketAddr,
+    destination: Option<SocketAddr>,
 }
 
 impl<'a> Caller<'a> {
@@ -102,19 +110,19 @@ impl<'a> Caller<'a> {
     ) -> Result<Self, NoOpening> {
         let trusted = trusts(listener, peer.ip());
         let mut raw = Vec::new();
-        let (mut client, mut local) = (peer, stream.local_addr()?);
+        let (mut client, mut destination) = (peer, None);
         if let Some(header) = read_header(stream, &mut raw, listener, trusted, deadline).await? {
             raw.drain(..header.consumed);
             if let Some(addresses) = header.addresses {
-                (client, local) = (addresses.source, addresses.destination);
+                (client, destination) = (addresses.source, Some(addresses.destination));
             }
         }
-        Ok(Self { listener, trusted, raw, client, local })
+        Ok(Self { listener, trusted, raw, client, destination })
     }
 
     /// Reads on, until it is clear what the client wants.
     pub async fn opening(self, stream: &TcpStream, deadline: Instant) -> Result<Opening, NoOpening> {
-        let Self { listener, trusted, mut raw, client, local } = self;
+        let Self { listener, trusted, mut raw, client, destination } = self;
         let limit = if trusted { TRUSTED_LIMIT } else { LIMIT };
         let knock = read_knock(stream, &mut raw, limit, deadline).await;
         let unexpected = matches!(knock, Err(NoOpening::Malformed(Malformed::ProxyHeader)));
@@ -125,7 +133,7 @@ impl<'a> Caller<'a> {
             return Err(NoOpening::UntrustedHeader);
         }
         let knock = knock?;
-        Ok(Opening { knock, raw, client, local })
+        Ok(Opening { knock, raw, client, destination })
     }
 }
 

@@ -67,7 +67,8 @@ pub enum Side {
 ///
 /// The first probe comes after a minute of silence, well under the fifteen minutes after which the virtual
 /// IPs of a Swarm forget a connection. Linux hands all these options from a listener to the sockets it
-/// accepts, so tuning the listener once is enough for those.
+/// accepts, so tuning the listener once is enough for those. The number of probes is not set: the user timeout
+/// overrides it (tcp(7)).
 ///
 /// # Errors
 /// When the kernel refuses an option.
@@ -78,7 +79,7 @@ pub fn tune(socket: &impl AsFd) -> io::Result<()> {
 
     let socket = SockRef::from(socket);
     socket.set_tcp_nodelay(true)?;
-    let keepalive = TcpKeepalive::new().with_time(IDLE).with_interval(INTERVAL).with_retries(PROBES);
+    let keepalive = TcpKeepalive::new().with_time(IDLE).with_interval(INTERVAL);
     socket.set_tcp_keepalive(&keepalive)?;
     socket.set_tcp_user_timeout(Some(IDLE + INTERVAL * PROBES))
 }

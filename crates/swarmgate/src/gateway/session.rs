@@ -1,5 +1,6 @@
 //! One connection, from its first byte to its last.
 
+use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,10 +12,10 @@ use swarmgate_core::name::HostName;
 use swarmgate_minecraft::address::Address;
 use swarmgate_minecraft::handshake::{self, Rewrite};
 use swarmgate_minecraft::knock::Knock as Wire;
-use swarmgate_minecraft::proxy_header::{self, Addresses};
+use swarmgate_minecraft::proxy_header;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout};
 
 use super::door::{Deed, Open, Place, Room};
 use super::opening::{Caller, NoOpening, Opening};
@@ -175,17 +176,17 @@ impl Visit {
         let mut dials = 0;
         loop {
             dials += 1;
-            match timeout_at(self.give_up, self.connect(&target, LOGIN_DIAL)).await {
-                Ok(Ok(server)) => {
+            let within = LOGIN_DIAL.min(self.give_up.saturating_duration_since(Instant::now()));
+            match self.connect(&target, within).await {
+                Ok(server) => {
                     self.gateway.metrics.joined(target.service.to_string());
                     return Some(Joined { client: self.stream, server, seat: Some(seat) });
                 }
-                Ok(Err(error)) => self.unreachable(&target, &error),
-                Err(_) => dials = DIALS,
+                Err(error) => self.unreachable(&target, &error),
             }
             let face = self.gateway.fleet.look(|core, now| core.face(&target.service, now))?;
             let still_up = face.state.word() == "running";
-            if dials == DIALS || !still_up {
+            if dials == DIALS || !still_up || Instant::now() >= self.give_up {
                 refuse::unreachable(self.stream, Client::of(&self.opening), &face, self.gateway.fleet.now())
                     .await;
                 return None;
@@ -270,19 +271,17 @@ impl Visit {
     /// Dials, says whom we speak for if asked, and replays what the client has sent.
     async fn connect(&mut self, target: &Target, within: Duration) -> Result<TcpStream, DialError> {
         let mut server = dial(&target.endpoints, within).await?;
-        let address = server.peer_addr().map_err(|source| DialError::Unprepared { source })?;
         let prepared = async {
-            relay::tune(&server)?;
             if let Some(version) = target.spec.send_proxy {
-                let addresses = Addresses { source: self.opening.client, destination: self.opening.local };
+                let addresses = self.opening.addresses(&self.stream)?;
                 server.write_all(&proxy_header::encode(probe::proxy_version(version), addresses)).await?;
             }
             server.write_all(&self.replay(target)).await
         };
         match timeout(REPLAY, prepared).await {
             Ok(Ok(())) => Ok(server),
-            Ok(Err(source)) => Err(DialError::Unreachable { address, source }),
-            Err(_) => Err(DialError::TimedOut { address }),
+            Ok(Err(source)) => Err(DialError::Unprepared { source }),
+            Err(_) => Err(DialError::Unprepared { source: io::ErrorKind::TimedOut.into() }),
         }
     }
 
