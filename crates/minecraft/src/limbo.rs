@@ -8,6 +8,7 @@
 //!
 //! What comes before the login's success is in [`encryption`] and [`forwarding`].
 
+pub mod encryption;
 pub mod forwarding;
 mod inbox;
 mod packets;

@@ -119,3 +119,83 @@ const PLUGIN_ANSWER: i32 = 2;
 const VERSION: u8 = 1;
 /// The game's own bound on a text.
 const LONGEST: usize = 32_767;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::address::Address;
+
+    const UUID: Uuid = Uuid::from_u128(0x069a_79f4_44e9_4726_a5be_fca9_0e38_aaf5);
+
+    fn skin(signature: Option<&str>) -> Property {
+        Property {
+            name: "textures".to_owned(),
+            value: "abc".to_owned(),
+            signature: signature.map(str::to_owned),
+        }
+    }
+
+    /// As Velocity answers.
+    fn answered(secret: &[u8], data: &[u8]) -> Vec<u8> {
+        let mac = Hmac::<Sha256>::new_from_slice(secret).unwrap().chain_update(data);
+        [&[2, 7, 1][..], &mac.finalize().into_bytes(), data].concat()
+    }
+
+    fn player() -> Vec<u8> {
+        let skin = b"\x02\x08textures\x03abc\x01\x03sig\x08textures\x03abc\0";
+        [b"\x01\x0b203.0.113.9", &UUID.as_bytes()[..], b"\x03Ann", skin].concat()
+    }
+
+    #[test]
+    fn modern() {
+        assert_eq!(ask(7), b"\x18\x04\x07\x14velocity:player_info\x01");
+        let forwarded = Forwarded {
+            address: IpAddr::from([203, 0, 113, 9]),
+            uuid: UUID,
+            name: Some("Ann".to_owned()),
+            properties: vec![skin(Some("sig")), skin(None)],
+        };
+        // Later versions of it have more behind that.
+        let later = [&player()[..], b"more"].concat();
+        let cut = &player()[..20];
+        let elsewhere = [b"\x01\x09elsewhere", &player()[13..]].concat();
+        for (body, message, expected) in [
+            (answered(b"secret", &player()), 7, Ok(forwarded.clone())),
+            (answered(b"secret", &later), 7, Ok(forwarded)),
+            (answered(b"Secret", &player()), 7, Err(ForwardingError::WrongSecret)),
+            (answered(b"secret", &player()), 8, Err(ForwardingError::OtherMessage)),
+            (b"\x02\x07\0".to_vec(), 7, Err(ForwardingError::NotForwarded)),
+            (b"\x02\x07\x01short".to_vec(), 7, Err(Malformed::Truncated.into())),
+            (answered(b"secret", cut), 7, Err(Malformed::Truncated.into())),
+            (answered(b"secret", &elsewhere), 7, Err(Malformed::BadAddress.into())),
+            (b"\x03".to_vec(), 7, Err(Malformed::BadPacketId(3).into())),
+        ] {
+            assert_eq!(answer(&body, message, b"secret"), expected, "{body:02x?}");
+        }
+    }
+
+    #[test]
+    fn legacy() {
+        let forwarded = |properties| {
+            Ok(Forwarded { address: IpAddr::from([203, 0, 113, 9]), uuid: UUID, name: None, properties })
+        };
+        let textures = r#"{"name":"textures","value":"abc","signature":"sig"}"#;
+        let guard = r#"{"name":"bungeeguard-token","value":"secret","signature":""}"#;
+        for (properties, token, expected) in [
+            (String::new(), None, forwarded(vec![])),
+            ("\0[]".to_owned(), None, forwarded(vec![])),
+            (format!("\0[{textures}]"), None, forwarded(vec![skin(Some("sig"))])),
+            (format!("\0[{textures},{guard}]"), Some("secret"), forwarded(vec![skin(Some("sig"))])),
+            (format!("\0[{guard}]"), None, forwarded(vec![])),
+            (format!("\0[{guard}]"), Some("Secret"), Err(ForwardingError::WrongToken)),
+            (format!("\0[{textures}]"), Some("secret"), Err(ForwardingError::WrongToken)),
+            (String::new(), Some("secret"), Err(ForwardingError::WrongToken)),
+            ("\0[{".to_owned(), None, Err(Malformed::BadJson.into())),
+        ] {
+            let address = format!("mc.example.com\x00203.0.113.9\0{}{properties}", UUID.simple());
+            assert_eq!(of_address(&Address::cut(&address), token), expected, "{address:?}");
+        }
+        let plain = Address::cut("mc.example.com");
+        assert_eq!(of_address(&plain, None), Err(ForwardingError::NotForwarded));
+    }
+}
