@@ -9,6 +9,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod data;
 mod metrics;
 mod proxy;
 mod status;
