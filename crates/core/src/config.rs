@@ -6,6 +6,7 @@ mod limits;
 mod overrides;
 mod problem;
 mod process;
+mod proxies;
 mod reader;
 mod reference;
 mod server;
@@ -26,6 +27,7 @@ pub use self::limits::Limits;
 pub use self::overrides::Override;
 pub use self::problem::{Fault, Position, Problem};
 pub use self::process::ProcessServer;
+pub use self::proxies::Proxies;
 use self::reader::{Report, Section};
 pub use self::reference::reference;
 pub use self::server::{Kind, Server};
@@ -49,6 +51,7 @@ pub struct Config {
     pub clients: Clients,
     pub limits: Limits,
     pub log: Log,
+    pub proxies: Proxies,
     pub docker: Docker,
     /// What every service asks for where neither its table nor its labels say otherwise.
     pub defaults: Arc<Spec>,
@@ -114,6 +117,8 @@ impl Config {
         let control = self.control.map_or_else(|| data_dir.join("control.sock"), |path| directory.join(path));
         self.data_dir = Some(data_dir);
         self.control = Some(control);
+        let secret = self.proxies.velocity_secret_file.take();
+        self.proxies.velocity_secret_file = secret.map(|path| directory.join(path));
         for server in &mut self.servers {
             if let Kind::Process(process) = &mut server.kind {
                 process.directory = directory.join(&process.directory);
@@ -129,6 +134,7 @@ impl Config {
             waking_at_once: self.limits.waking_at_once,
             awake_at_once: self.limits.awake_at_once,
             wake_rate: self.limits.wake,
+            limbo: self.limits.limbo,
             trusted: self.limits.trusted_sources.clone(),
         }
     }
@@ -184,6 +190,7 @@ fn read(mut root: Section<'_, '_>) -> Config {
         clients: spec::clients(&mut root, &Clients::default()),
         limits: Limits::read(root.section("limits")),
         log: log(root.section("log")),
+        proxies: Proxies::read(root.section("proxies")),
         docker,
         defaults: Arc::new(defaults),
         servers,

@@ -114,6 +114,10 @@ fn ping(state: &State, endpoint: Option<&str>) -> String {
 fn join(how: Match, report: &Report, endpoint: Option<&str>) -> String {
     let spec = &report.face.spec;
     let waits = match spec.wait {
+        Wait::World | Wait::Room => {
+            let hold = span::human(spec.hold);
+            format!("the player waits inside the game, or up to {hold} on the open connection, for it")
+        }
         Wait::Hold => format!("the player waits up to {} for it", span::human(spec.hold)),
         Wait::Kick => "the player is told to come back".to_owned(),
     };
@@ -209,6 +213,7 @@ mod tests {
             waking_at_once: 1,
             awake_at_once: None,
             wake_rate: Rate { burst: 1, every: Duration::from_secs(1) },
+            limbo: crate::fleet::Caps { per_source: 64, total: 1000 },
             trusted: Vec::new(),
         });
         let service = Service {
@@ -230,7 +235,10 @@ mod tests {
             (explanation.matched.as_deref(), explanation.state.as_deref()),
             (Some("exact"), Some("asleep"))
         );
-        assert_eq!(explanation.join, "starts it; the player waits up to 25s for it");
+        assert_eq!(
+            explanation.join,
+            "starts it; the player waits inside the game, or up to 25s on the open connection, for it"
+        );
         assert_eq!(explanation.problems, ["something"]);
     }
 
@@ -256,7 +264,10 @@ mod tests {
         assert_eq!(explanation.sleep.as_deref(), Some("not now: it is pinned awake"));
         let failed = fleet(State::Failed { reason: "x".to_owned() }, true);
         let explanation = explain(&failed, "mc.example.com", Moment::START);
-        assert_eq!(explanation.join, "starts it again; the player waits up to 25s for it");
+        assert_eq!(
+            explanation.join,
+            "starts it again; the player waits inside the game, or up to 25s on the open connection, for it"
+        );
     }
 
     #[test]

@@ -3,23 +3,26 @@
 //! All of it is decided here, in plain calls with the time as an argument. The caller holds one lock around
 //! the [`Fleet`], carries out the [`Effect`]s it takes, and reports back what became of them.
 
+mod admission;
+mod guests;
 mod record;
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
 use crate::event::Event;
-use crate::knock::{Face, Knock, Player, Purpose, Refusal, Seat, Verdict, Waiting};
+use crate::knock::Face;
 use crate::learned::{Learned, Pin};
 use crate::moment::Moment;
 use crate::name::HostName;
 use crate::routes::{Match, Routes};
-use crate::service::{Clients, Endpoint, ProxyVersion, Ready, ServiceId, Snapshot, SourceId, State, Wait};
-use crate::throttle::{Rate, Source, Throttle};
+use crate::service::{Clients, Endpoint, ProxyVersion, Ready, ServiceId, Snapshot, SourceId, State};
+use crate::throttle::{Rate, Throttle};
+pub use guests::Caps;
+use guests::Guests;
 use record::Record;
 
 /// What holds for all services together.
@@ -32,7 +35,9 @@ pub struct Policy {
     pub awake_at_once: Option<usize>,
     /// How often one source may wake a sleeping server.
     pub wake_rate: Rate,
-    /// Sources the rate does not apply to.
+    /// How many may wait in limbo at one time.
+    pub limbo: Caps,
+    /// Sources that no limit per source applies to.
     pub trusted: Vec<ipnet::IpNet>,
 }
 
@@ -128,6 +133,7 @@ pub struct Fleet {
     recalled: BTreeMap<String, Arc<Learned>>,
     routes: Routes,
     throttle: Throttle,
+    guests: Guests,
     /// What the wall clock said, and when: warm hours are the only thing that depends on it.
     wall: Option<(Moment, Timestamp)>,
     effects: Vec<Effect>,
@@ -147,6 +153,7 @@ impl Fleet {
             records: BTreeMap::new(),
             recalled: BTreeMap::new(),
             routes: Routes::default(),
+            guests: Guests::default(),
             wall: None,
             effects: Vec::new(),
             arrivals: 0,
@@ -196,34 +203,6 @@ impl Fleet {
         self.settle(now);
     }
 
-    /// Decides about a connection. A seat is taken here or not at all: the same call that finds the
-    /// service awake keeps it awake.
-    pub fn admit(&mut self, knock: &Knock, now: Moment) -> Verdict {
-        let Some((id, how)) = self.routes.find(knock.host.as_ref()) else {
-            return Verdict::Refuse(Refusal::UnknownHost);
-        };
-        let id = id.clone();
-        let Some(record) = self.records.get(&id) else {
-            return Verdict::Refuse(Refusal::UnknownHost);
-        };
-        if !self.policy.clients.admit(knock.source) || !record.spec.clients.admit(knock.source) {
-            return Verdict::Refuse(Refusal::Denied(record.face(now)));
-        }
-        match &knock.purpose {
-            Purpose::Status => match record.target() {
-                Some(target) => Verdict::Forward(target),
-                None => Verdict::Answer(record.face(now)),
-            },
-            Purpose::Login(player) => self.admit_player(&id, player, knock.source, how, now),
-        }
-    }
-
-    pub fn release(&mut self, seat: &Seat, now: Moment) {
-        let Some(record) = self.records.get_mut(&seat.service) else { return };
-        record.leave(seat.serial, now);
-        self.forget_if_over(&seat.service);
-    }
-
     /// What became of [`Effect::Scale`].
     pub fn scaled(&mut self, service: &ServiceId, up: bool, outcome: Result<(), String>, now: Moment) {
         if let Some(record) = self.records.get_mut(service) {
@@ -242,6 +221,14 @@ impl Fleet {
         self.settle(now);
     }
 
+    /// What a service has said of its own start, as [`news`](crate::news) reads it.
+    pub fn heard(&mut self, service: &ServiceId, news: String, now: Moment) {
+        if let Some(record) = self.records.get_mut(service) {
+            record.heard(news);
+            self.settle(now);
+        }
+    }
+
     /// What the wall clock says at `now`. Without it no hours are warm.
     pub fn set_wall(&mut self, now: Moment, wall: Timestamp) {
         self.wall = Some((now, wall));
@@ -254,7 +241,7 @@ impl Fleet {
     }
 
     pub fn next_deadline(&self) -> Option<Moment> {
-        self.records.values().filter_map(Record::next_deadline).min()
+        self.records.values().filter_map(Record::next_deadline).chain(self.guests.next_deadline()).min()
     }
 
     /// Starts a service because a person said so. Limits for strangers do not apply.
@@ -316,8 +303,8 @@ impl Fleet {
         &self.routes
     }
 
-    pub fn face(&self, service: &ServiceId, now: Moment) -> Option<Face> {
-        self.records.get(service).map(|record| record.face(now))
+    pub fn face(&self, service: &ServiceId) -> Option<Face> {
+        self.records.get(service).map(|record| record.face())
     }
 
     pub fn report(&self, service: &ServiceId, now: Moment) -> Option<Report> {
@@ -333,97 +320,10 @@ impl Fleet {
     }
 
     /// The view, if it is not the one taken last.
-    pub fn take_view(&mut self, now: Moment) -> Option<View> {
+    pub fn take_view(&mut self) -> Option<View> {
         std::mem::take(&mut self.changed)
             .then(|| self.records.values().filter(|record| record.present))
-            .map(|present| present.map(|record| (record.id.clone(), record.face(now))).collect())
-    }
-
-    fn admit_player(
-        &mut self,
-        id: &ServiceId,
-        player: &Player,
-        source: IpAddr,
-        how: Match,
-        now: Moment,
-    ) -> Verdict {
-        let Some(record) = self.records.get_mut(id) else {
-            return Verdict::Refuse(Refusal::UnknownHost);
-        };
-        let face = record.face(now);
-        match &record.shown {
-            State::Running(_) => match record.target() {
-                Some(target) => Verdict::Relay(self.seat(id), target),
-                None => Verdict::Refuse(Refusal::Unreachable(face)),
-            },
-            State::Starting { .. } | State::Restarting { .. } => {
-                record.follow_start(now);
-                self.wait(id)
-            }
-            State::Failed { .. } => match record.retry_in(now) {
-                Some(retry_in) => Verdict::Refuse(Refusal::Failed { face, retry_in }),
-                None => self.wake_for(id, player, source, how, now),
-            },
-            State::Asleep | State::Stopping | State::Unknown { .. } => {
-                self.wake_for(id, player, source, how, now)
-            }
-        }
-    }
-
-    /// The one place where a stranger's join starts a machine.
-    fn wake_for(
-        &mut self,
-        id: &ServiceId,
-        player: &Player,
-        source: IpAddr,
-        how: Match,
-        now: Moment,
-    ) -> Verdict {
-        let awake = self.records.values().filter(|record| record.counts_as_awake()).count();
-        let Some(record) = self.records.get_mut(id) else {
-            return Verdict::Refuse(Refusal::UnknownHost);
-        };
-        if record.wake.is_some() {
-            return self.wait(id);
-        }
-        let face = record.face(now);
-        let spec = &record.spec;
-        if record.is_pinned_asleep() {
-            return Verdict::Refuse(Refusal::PinnedAsleep(face));
-        }
-        if !record.scalable || !spec.wake || (how == Match::Default && !spec.default_wakes) {
-            return Verdict::Refuse(Refusal::WakeOff(face));
-        }
-        if !spec.wakers.admit(player, source) {
-            return Verdict::Refuse(Refusal::MayNotWake(face));
-        }
-        if self.policy.awake_at_once.is_some_and(|most| awake >= most) && !record.counts_as_awake() {
-            return Verdict::Refuse(Refusal::TooManyAwake(face));
-        }
-        let exempt = self.policy.trusted.iter().any(|net| net.contains(&source.to_canonical()));
-        if !exempt && let Err(retry_in) = self.throttle.take(Source::from(source), now) {
-            return Verdict::Refuse(Refusal::WakeRate { face, retry_in });
-        }
-        record.begin_wake("a player joined", now);
-        let verdict = self.wait(id);
-        self.settle(now);
-        verdict
-    }
-
-    fn wait(&mut self, id: &ServiceId) -> Verdict {
-        let hold = self.records.get(id).map_or(Duration::ZERO, |record| match record.spec.wait {
-            Wait::Hold => record.spec.hold,
-            Wait::Kick => Duration::ZERO,
-        });
-        Verdict::Wait(self.seat(id), Waiting::Hold(hold))
-    }
-
-    fn seat(&mut self, id: &ServiceId) -> Seat {
-        self.seats_taken += 1;
-        if let Some(record) = self.records.get_mut(id) {
-            record.sit(self.seats_taken);
-        }
-        Seat { service: id.clone(), serial: self.seats_taken }
+            .map(|present| present.map(|record| (record.id.clone(), record.face())).collect())
     }
 
     fn record_mut(&mut self, service: &ServiceId) -> Result<&mut Record, CommandError> {
@@ -464,6 +364,9 @@ impl Fleet {
     /// pushes scales and probes.
     fn settle(&mut self, now: Moment) {
         let wall = self.wall.and_then(|(at, wall)| wall.checked_add(now.since(at)).ok());
+        for ticket in self.guests.expire(now) {
+            self.give_up(&ticket, now);
+        }
         for record in self.records.values_mut() {
             record.plan(wall);
             record.expire(now);

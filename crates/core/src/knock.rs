@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
+use crate::ladder::{Client, Exit, Landing};
 use crate::learned::Learned;
+use crate::moment::Moment;
 use crate::name::HostName;
 use crate::service::{Endpoint, ServiceId, Spec, State};
 
@@ -18,12 +20,30 @@ pub struct Knock {
     pub purpose: Purpose,
     /// The effective address: from a trusted PROXY header if there was one.
     pub source: IpAddr,
+    /// The service that a valid cookie of this gate says the player has waited for.
+    pub pass: Option<ServiceId>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Purpose {
     Status,
-    Login(Player),
+    Login(Player, Client),
+}
+
+impl Knock {
+    pub const fn player(&self) -> Option<&Player> {
+        match &self.purpose {
+            Purpose::Status => None,
+            Purpose::Login(player, _) => Some(player),
+        }
+    }
+
+    pub const fn client(&self) -> Option<&Client> {
+        match &self.purpose {
+            Purpose::Status => None,
+            Purpose::Login(_, client) => Some(client),
+        }
+    }
 }
 
 /// Who the client claims to be. Nothing here is proven.
@@ -57,10 +77,16 @@ pub struct Target {
 }
 
 /// How a player waits. Each way ends in the game or in a sentence.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Waiting {
-    /// On the open socket, at most this long; zero is a readable disconnect at once.
-    Hold(Duration),
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waiting {
+    pub landing: Landing,
+    /// How a wait in the world or the room ends well.
+    pub exit: Exit,
+    /// How long the socket may be held: the whole wait of [`Rung::Hold`], and what comes before the world or the
+    /// room for those who would have to join again from there.
+    ///
+    /// [`Rung::Hold`]: crate::ladder::Rung::Hold
+    pub hold: Duration,
 }
 
 /// A place in a service, held from before the wake to the end of the connection. While one is held the
@@ -69,6 +95,8 @@ pub enum Waiting {
 pub struct Seat {
     pub service: ServiceId,
     pub(crate) serial: u64,
+    /// Its player is back from a wait, where the gate itself sent it.
+    pub returned: bool,
 }
 
 /// What a service that cannot speak for itself looks like to players.
@@ -77,9 +105,18 @@ pub struct Face {
     pub service: ServiceId,
     pub spec: Arc<Spec>,
     pub state: State,
-    /// How much longer the start usually takes, while one is under way; otherwise how long it takes.
-    pub eta: Option<Duration>,
+    /// Since when a start is under way.
+    pub started: Option<Moment>,
     pub learned: Arc<Learned>,
+}
+
+impl Face {
+    /// How much longer the start usually takes, while one is under way; otherwise how long it takes.
+    pub fn eta(&self, now: Moment) -> Option<Duration> {
+        let usual = self.learned.boot_time();
+        let passed = self.started.map_or(Duration::ZERO, |started| now.since(started));
+        usual.map(|usual| usual.saturating_sub(passed)).filter(|eta| !eta.is_zero())
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

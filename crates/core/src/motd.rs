@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use swarmgate_minecraft::limbo::{BarColour, BossBar, Scene};
 use swarmgate_minecraft::status::StatusSummary;
 use swarmgate_minecraft::text::Component;
 
@@ -57,6 +58,28 @@ pub fn unreachable(face: &Face, now: Moment) -> Component {
     filled(&face.spec.texts.unreachable, face, now)
 }
 
+/// What a player sees who waits in the world; `news` is the server's own latest word.
+pub fn scene(face: &Face, news: Option<&str>, now: Moment) -> Scene {
+    let texts = &face.spec.texts;
+    let bar = BossBar { text: in_list(face, now), filled: progress(face, now), colour: colour(&face.state) };
+    Scene {
+        title: filled(&texts.title, face, now),
+        subtitle: filled(&texts.subtitle, face, now),
+        boss_bar: Some(bar),
+        action_bar: news.map(Component::literal),
+    }
+}
+
+/// What a player reads in the chat of that world.
+pub fn welcome(face: &Face, now: Moment) -> Component {
+    filled(&face.spec.texts.welcome, face, now)
+}
+
+/// What a player reads who has waited and has to join again by hand.
+pub fn rejoin(face: &Face, now: Moment) -> Component {
+    filled(&face.spec.texts.rejoin, face, now)
+}
+
 /// What a player reads who is not let in.
 pub fn refused(refusal: &Refusal, now: Moment) -> Component {
     let sentence = match refusal {
@@ -92,7 +115,29 @@ pub fn refused(refusal: &Refusal, now: Moment) -> Component {
 }
 
 pub const UNKNOWN_HOST: &str = "There is no server by this name here. Check the address.";
+pub const GATE_STOPPING: &str = "The gate is being restarted. Join again in a moment.";
 pub const TOO_OFTEN: &str = "You are joining too often. Wait a few seconds.";
+
+/// How much of the start is done, in percent of the time it usually takes. Past that it goes on, ever slower,
+/// and is never all.
+fn progress(face: &Face, now: Moment) -> u8 {
+    const UNKNOWN: Duration = Duration::from_secs(60);
+    const SURE: u128 = 90;
+    let usual = face.learned.boot_time().unwrap_or(UNKNOWN).as_millis().max(1);
+    let passed = face.started.map_or(0, |started| now.since(started).as_millis());
+    let over = passed.saturating_sub(usual);
+    let percent = SURE * (passed - over) / usual + (99 - SURE) * over / (over + usual);
+    u8::try_from(percent).unwrap_or(99)
+}
+
+const fn colour(state: &State) -> BarColour {
+    match state {
+        State::Asleep | State::Unknown { .. } => BarColour::White,
+        State::Starting { .. } | State::Running(_) => BarColour::Green,
+        State::Restarting { .. } | State::Stopping => BarColour::Yellow,
+        State::Failed { .. } => BarColour::Red,
+    }
+}
 
 fn filled(template: &str, face: &Face, now: Moment) -> Component {
     // Templates are checked when they are configured; one that is not readable is shown as it is.
@@ -114,8 +159,9 @@ fn value(token: &str, face: &Face, now: Moment) -> Option<String> {
     Some(match token {
         "server" => face.service.name.to_string(),
         "state" => face.state.word().to_owned(),
-        "eta" => face.eta.map_or_else(|| "a moment".to_owned(), in_seconds),
+        "eta" => face.eta(now).map_or_else(|| "a moment".to_owned(), in_seconds),
         "countdown" | "duration" => countdown(),
+        "reason" if face.state == State::Stopping => "saving the world of its last run".to_owned(),
         "reason" => face.state.reason().unwrap_or_default().to_owned(),
         "motd" => status().description,
         "players" => "0".to_owned(),
@@ -148,8 +194,12 @@ mod tests {
             service: ServiceId::new("process", "mc"),
             spec: Arc::new(spec),
             state,
-            eta: Some(Duration::from_millis(29_100)),
-            learned: Arc::new(Learned { status: Some(status), ..Learned::default() }),
+            started: Some(at(0)),
+            learned: Arc::new(Learned {
+                status: Some(status),
+                boots_ms: [29_100].into(),
+                ..Learned::default()
+            }),
         }
     }
 
@@ -185,6 +235,37 @@ mod tests {
     #[test]
     fn what_the_server_itself_showed_is_there_to_be_shown() {
         assert_eq!(value("motd", &face(State::Asleep), at(0)).as_deref(), Some("My server"));
+    }
+
+    #[test]
+    fn progress_follows_the_usual_time_and_never_ends() {
+        let mut face = face(State::Starting { reason: "loading".to_owned() });
+        face.learned = Arc::new(Learned { boots_ms: [10_000].into(), ..Learned::default() });
+        for (ms, percent) in [(0, 0), (5_000, 45), (10_000, 90), (20_000, 94), (10_000_000, 98)] {
+            assert_eq!(progress(&face, at(ms)), percent, "{ms}");
+        }
+        face.learned = Arc::default();
+        assert_eq!(progress(&face, at(60_000)), 90, "a minute where nothing was learned");
+        face.started = None;
+        assert_eq!(progress(&face, at(60_000)), 0);
+    }
+
+    #[test]
+    fn who_waits_sees_what_is_going_on() {
+        let face = face(State::Restarting { until: at(12_000), reason: "exit code 1".to_owned() });
+        let scene = scene(&face, Some("Preparing <b>"), at(0));
+        let shown = |component: &Component| component.to_plain();
+        assert_eq!((shown(&scene.title), shown(&scene.subtitle)), ("title".into(), "subtitle".into()));
+        assert_eq!(scene.action_bar.as_ref().map(shown).as_deref(), Some("Preparing <b>"));
+        let bar = scene.boss_bar.unwrap();
+        assert_eq!(
+            (shown(&bar.text).as_str(), bar.colour),
+            ("mc again in 12s: exit code 1", BarColour::Yellow)
+        );
+        assert_eq!(shown(&welcome(&face, at(0))), "welcome");
+        assert_eq!(shown(&rejoin(&face, at(0))), "rejoin");
+        let saving = super::value("reason", &super::tests::face(State::Stopping), at(0));
+        assert_eq!(saving.as_deref(), Some("saving the world of its last run"));
     }
 
     #[test]

@@ -149,6 +149,8 @@ pub struct Spec {
     /// After a failed start: how long until a join may try again.
     pub cooldown: Duration,
     pub wait: Wait,
+    /// Clients that a mod loader has marked may wait in the configuration phase.
+    pub modded_room: bool,
     /// How long a join is held on an open socket. The client itself gives up after 30 s.
     pub hold: Duration,
     pub players: Players,
@@ -158,12 +160,18 @@ pub struct Spec {
     pub send_proxy: Option<ProxyVersion>,
     /// Replaces the address field of the handshake that the backend sees.
     pub rewrite_host: Option<String>,
+    /// Where players who have waited are sent; `None`: to where they came in.
+    pub public_address: Option<Endpoint>,
     pub texts: Texts,
 }
 
-/// How a player waits for a server that is not up yet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How a player waits for a server that is not up yet: the best rung of the ladder that may be tried, best first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Wait {
+    /// In a world of the gate's own.
+    World,
+    /// In the game's configuration phase.
+    Room,
     /// On the open socket, then a readable disconnect.
     Hold,
     /// Not at all: a readable disconnect at once.
@@ -244,6 +252,13 @@ pub struct Texts {
     pub unreachable: String,
     /// The disconnect shown to a player who waited, or may not wait, while the server starts.
     pub wait: String,
+    /// In the world where a player waits: large, and below it.
+    pub title: String,
+    pub subtitle: String,
+    /// In the chat of that world.
+    pub welcome: String,
+    /// The disconnect shown to a player who waited and has to join again by hand.
+    pub rejoin: String,
 }
 
 #[cfg(test)]
@@ -302,7 +317,8 @@ pub(crate) mod tests {
             awake: Vec::new(),
             start_timeout: Duration::from_secs(300),
             cooldown: Duration::from_secs(60),
-            wait: Wait::Hold,
+            wait: Wait::World,
+            modded_room: false,
             hold: Duration::from_secs(25),
             players: Players::Game,
             ready: Ready::Status,
@@ -310,6 +326,7 @@ pub(crate) mod tests {
             wakers: Wakers::default(),
             send_proxy: None,
             rewrite_host: None,
+            public_address: None,
             texts: Texts {
                 asleep: "asleep".into(),
                 starting: "starting".into(),
@@ -318,6 +335,10 @@ pub(crate) mod tests {
                 failed: "failed".into(),
                 unreachable: "unreachable".into(),
                 wait: "wait".into(),
+                title: "title".into(),
+                subtitle: "subtitle".into(),
+                welcome: "welcome".into(),
+                rejoin: "rejoin".into(),
             },
         }
     }

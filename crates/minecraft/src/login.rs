@@ -85,6 +85,28 @@ pub fn disconnect(reason: &Value) -> Vec<u8> {
     frame::encode(&body)
 }
 
+/// The frame that asks a client of 1.20.5 or newer for a cookie that an earlier connection left.
+pub fn cookie_request(key: &str) -> Vec<u8> {
+    let mut body = vec![5];
+    write_text(key, &mut body);
+    frame::encode(&body)
+}
+
+/// Reads the body of the answer to [`cookie_request`]: the cookie, if the client has it.
+pub fn parse_cookie<'a>(body: &'a [u8], key: &str) -> Result<Option<&'a [u8]>, Malformed> {
+    let mut fields = Reader::new(body);
+    match fields.varint()? {
+        4 => {}
+        other => return Err(Malformed::BadPacketId(other)),
+    }
+    let same = fields.text(LONGEST_KEY)? == key;
+    let cookie = if fields.bool()? { Some(fields.counted_bytes()?) } else { None };
+    fields.end()?;
+    Ok(cookie.filter(|_| same))
+}
+
+const LONGEST_KEY: usize = 256;
+
 /// Reads the body of a disconnect: the reason as JSON, or as plain text where a server sent no JSON.
 pub fn parse_disconnect(body: &[u8]) -> Result<Value, Malformed> {
     let mut fields = Reader::new(body);

@@ -9,6 +9,8 @@ pub struct Protocol(pub i32);
 impl Protocol {
     /// The newest one known here.
     pub const LATEST: Self = Self(777);
+    /// 1.20.5: a server can send a client to another one.
+    pub const TRANSFER: Self = Self(766);
     /// 1.16: colours other than the sixteen named ones.
     pub const HEX_COLOURS: Self = Self(735);
 

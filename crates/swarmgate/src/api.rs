@@ -173,8 +173,8 @@ async fn readyz(State(api): State<Api>) -> (StatusCode, &'static str) {
 }
 
 async fn metrics(State(api): State<Api>) -> Response {
-    let reports = api.fleet.look(|core, now| core.reports(now));
-    match api.metrics.encode(&reports, &api.door) {
+    let (reports, in_limbo) = api.fleet.look(|core, now| (core.reports(now), core.in_limbo()));
+    match api.metrics.encode(&reports, &api.door, in_limbo) {
         Ok(page) => {
             let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
             ([(header::CONTENT_TYPE, kind)], page).into_response()

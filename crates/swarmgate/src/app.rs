@@ -17,9 +17,11 @@ use crate::clock::Clock;
 use crate::engine::{Engine, own};
 use crate::fleet::Fleet;
 use crate::gateway::door::Door;
+use crate::gateway::pass::Passes;
 use crate::gateway::quiet::Quiet;
 use crate::gateway::{self, Gateway, listener};
 use crate::metrics::Metrics;
+use crate::news;
 use crate::provider::Source;
 use crate::provider::docker::DockerSource;
 use crate::provider::file::FileSource;
@@ -68,6 +70,7 @@ pub async fn run(origin: Origin, checked: Checked, stop: Stop) -> anyhow::Result
         metrics: metrics.clone(),
         config: configs.clone(),
         quiet: Quiet::default(),
+        passes: Passes::new(&store.pass_key()?),
         drain: stop.drain.clone(),
         close: close.clone(),
     });
@@ -76,6 +79,7 @@ pub async fn run(origin: Origin, checked: Checked, stop: Stop) -> anyhow::Result
         let (fleet, background) = (fleet.clone(), background.clone());
         async move { fleet.run(background).await }
     });
+    tasks.spawn(news::run(fleet.clone(), Consoles::new(&data_dir), background.clone()));
     // Cancelled when every source was looked at once.
     let seen = CancellationToken::new();
     let unseen = Arc::new(seen.clone().drop_guard());

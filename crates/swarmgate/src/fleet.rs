@@ -9,6 +9,7 @@ use swarmgate_core::event::Event;
 use swarmgate_core::fleet::{Effect, Fleet as Core, Policy, Probe, View};
 use swarmgate_core::knock::{Knock, Seat, Verdict};
 use swarmgate_core::moment::Moment;
+use swarmgate_core::name::HostName;
 use swarmgate_core::service::{ServiceId, SourceId};
 use tokio::sync::{Notify, broadcast, mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -49,9 +50,21 @@ pub struct Scale {
 pub struct TakenSeat {
     seat: Seat,
     fleet: Fleet,
+    /// It is kept for a player who is to come back.
+    kept: bool,
 }
 
 impl TakenSeat {
+    pub fn seat(&self) -> &Seat {
+        &self.seat
+    }
+
+    /// Leaves the seat to the player who knocked and is about to be told to come back, to `host`.
+    pub fn keep_for_return(mut self, knock: &Knock, host: Option<HostName>) {
+        self.kept = true;
+        self.fleet.with(|core, now| core.sent_back(&self.seat, knock, host, now));
+    }
+
     pub fn service(&self) -> &ServiceId {
         &self.seat.service
     }
@@ -59,7 +72,9 @@ impl TakenSeat {
 
 impl Drop for TakenSeat {
     fn drop(&mut self) {
-        self.fleet.with(|core, now| core.release(&self.seat, now));
+        if !self.kept {
+            self.fleet.with(|core, now| core.release(&self.seat, now));
+        }
     }
 }
 
@@ -122,14 +137,14 @@ impl Fleet {
         // Only a join that waits, or starts something, changes anything to publish or to be reminded of.
         let quiet = effects.is_empty() && !matches!(verdict, Verdict::Wait(..));
         if !quiet {
-            self.publish(&mut core, now);
+            self.publish(&mut core);
         }
         drop(core);
         if !quiet {
             self.carry_out(effects);
             self.shared.due.notify_one();
         }
-        (verdict, seat.map(|seat| TakenSeat { seat, fleet: self.clone() }))
+        (verdict, seat.map(|seat| TakenSeat { seat, fleet: self.clone(), kept: false }))
     }
 
     /// Asks or tells the fleet something, and does what follows from it.
@@ -172,15 +187,15 @@ impl Fleet {
         let mut core = lock(&self.shared.core);
         let result = act(&mut core, now);
         let effects = core.take_effects();
-        self.publish(&mut core, now);
+        self.publish(&mut core);
         drop(core);
         self.carry_out(effects);
         result
     }
 
     /// Under the lock, so that views are published in the order they came to be.
-    fn publish(&self, core: &mut Core, now: Moment) {
-        if let Some(view) = core.take_view(now) {
+    fn publish(&self, core: &mut Core) {
+        if let Some(view) = core.take_view() {
             self.shared.view.send_replace(Arc::new(view));
         }
     }

@@ -2,8 +2,10 @@
 
 pub mod door;
 mod hold;
+mod limbo;
 pub mod listener;
 mod opening;
+pub mod pass;
 pub mod quiet;
 mod refuse;
 pub mod relay;
@@ -23,6 +25,7 @@ use tokio_util::task::TaskTracker;
 use crate::fleet::Fleet;
 use crate::metrics::Metrics;
 use door::Door;
+use pass::Passes;
 use quiet::Quiet;
 
 /// What all connections share.
@@ -33,6 +36,7 @@ pub struct Gateway {
     pub metrics: Metrics,
     pub config: watch::Receiver<Arc<Config>>,
     pub quiet: Quiet,
+    pub passes: Passes,
     /// Cancelled when nobody new is let in.
     pub drain: CancellationToken,
     /// Cancelled when players must go, too.

@@ -11,6 +11,7 @@ pub mod fleet;
 pub mod gateway;
 pub mod keeper;
 pub mod metrics;
+mod news;
 mod probe;
 pub mod provider;
 pub mod settings;

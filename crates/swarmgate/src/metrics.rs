@@ -9,6 +9,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use swarmgate_core::fleet::Report;
+use swarmgate_core::ladder::{Landing, Rung};
 
 use crate::gateway::door::{Door, Room};
 use crate::gateway::relay::Counters;
@@ -21,6 +22,10 @@ pub struct Metrics {
     refusals: Family<Kind, Counter>,
     sessions: Family<ServiceLabel, Counter>,
     session_errors: Family<Kind, Counter>,
+    waits: Family<RungLabel, Counter>,
+    rungs_refused: Family<RefusedLabel, Counter>,
+    limbo_ends: Family<EndLabel, Counter>,
+    returns: Counter,
     state_changes: Family<ChangeLabel, Counter>,
     pub relayed: Arc<Counters>,
 }
@@ -33,6 +38,23 @@ struct Kind {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct VerdictLabel {
     verdict: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RungLabel {
+    rung: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RefusedLabel {
+    rung: &'static str,
+    reason: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct EndLabel {
+    rung: &'static str,
+    end: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -87,16 +109,44 @@ impl Metrics {
         self.session_errors.get_or_create(&Kind { kind }).inc();
     }
 
+    /// A player begins to wait.
+    pub fn waits(&self, landing: &Landing) {
+        self.waits.get_or_create(&RungLabel { rung: landing.rung.word() }).inc();
+        self.refused_rungs(landing);
+    }
+
+    /// Why each rung above was not for this player.
+    pub fn refused_rungs(&self, landing: &Landing) {
+        for (rung, reason) in &landing.refused {
+            let label = RefusedLabel { rung: rung.word(), reason: reason.kind() };
+            self.rungs_refused.get_or_create(&label).inc();
+        }
+    }
+
+    pub fn limbo_ended(&self, rung: Rung, end: &'static str) {
+        self.limbo_ends.get_or_create(&EndLabel { rung: rung.word(), end }).inc();
+    }
+
+    /// A player is back whom the gate sent back to itself.
+    pub fn returned(&self) {
+        self.returns.inc();
+    }
+
     pub fn changed(&self, service: String, to: &'static str) {
         self.state_changes.get_or_create(&ChangeLabel { service, to }).inc();
     }
 
     /// Everything in the text format that Prometheus and OpenMetrics share.
-    pub fn encode(&self, services: &[Report], door: &Door) -> Result<String, std::fmt::Error> {
+    pub fn encode(
+        &self,
+        services: &[Report],
+        door: &Door,
+        in_limbo: usize,
+    ) -> Result<String, std::fmt::Error> {
         let mut registry = Registry::with_prefix("swarmgate");
         self.register_counters(&mut registry);
         register_services(&mut registry, services);
-        register_door(&mut registry, door);
+        register_door(&mut registry, door, in_limbo);
         let mut page = String::new();
         text::encode(&mut page, &registry)?;
         Ok(page)
@@ -121,6 +171,18 @@ impl Metrics {
             "Sessions that did not end in good order",
             self.session_errors.clone(),
         );
+        registry.register("waits", "Players who began to wait, by rung of the ladder", self.waits.clone());
+        registry.register(
+            "rungs_refused",
+            "Rungs of the ladder that were not for a player, by reason",
+            self.rungs_refused.clone(),
+        );
+        registry.register(
+            "limbo_ends",
+            "Waits in the world or the room that ended, by how",
+            self.limbo_ends.clone(),
+        );
+        registry.register("returns", "Players who came back from a wait", self.returns.clone());
         registry.register("state_changes", "Changes of a service's state", self.state_changes.clone());
         let relayed = Family::<Direction, Counter>::default();
         for (direction, count) in [("up", &self.relayed.up), ("down", &self.relayed.down)] {
@@ -151,7 +213,7 @@ fn register_services(registry: &mut Registry, services: &[Report]) {
     registry.register("service_problems", "What is wrong with a service beside its state", problems);
 }
 
-fn register_door(registry: &mut Registry, door: &Door) {
+fn register_door(registry: &mut Registry, door: &Door, in_limbo: usize) {
     let gauge = |count| {
         let gauge = Gauge::<i64>::default();
         gauge.set(number(count));
@@ -163,7 +225,10 @@ fn register_door(registry: &mut Registry, door: &Door) {
         "Connections that have not said yet what they want",
         gauge(door.in_room(Room::HalfOpen)),
     );
-    registry.register("players_waiting", "Players who wait for a server", gauge(door.in_room(Room::Held)));
+    let held = gauge(door.in_room(Room::Held));
+    registry.register("players_waiting", "Players who wait for a server on the open connection", held);
+    let in_limbo = gauge(in_limbo);
+    registry.register("players_in_limbo", "Players who wait for a server in the world or the room", in_limbo);
 }
 
 fn number(count: usize) -> i64 {

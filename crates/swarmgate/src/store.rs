@@ -1,6 +1,8 @@
 //! What outlives the gate: one embedded database in the data directory.
 
 use std::collections::BTreeMap;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,6 +12,8 @@ use swarmgate_core::service::ServiceId;
 
 const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
 const LEARNED: TableDefinition<&str, &str> = TableDefinition::new("learned");
+const KEYS: TableDefinition<&str, [u8; 32]> = TableDefinition::new("keys");
+const PASSES: &str = "passes";
 /// Raised when a table changes its meaning; older stores are then migrated on opening.
 const VERSION: u64 = 1;
 const FILE: &str = "swarmgate.redb";
@@ -36,6 +40,8 @@ pub enum StoreError {
     Directory { path: String, source: std::io::Error },
     #[error("cannot open {path}")]
     Open { path: String, source: Box<redb::Error> },
+    #[error("this system gives no random numbers")]
+    NoRandomness,
 }
 
 impl Store {
@@ -61,6 +67,7 @@ impl Store {
             }
             other => other.map_err(|error| open_error(&path, error))?,
         };
+        keep_private(&path);
         let found = version(&database).map_err(|error| open_error(&path, error))?;
         if found > VERSION {
             return Err(StoreError::TooNew { path: shown(), found });
@@ -76,6 +83,17 @@ impl Store {
                 Vec::new()
             })
         })
+    }
+
+    /// What passes are signed with, the same in every run of the gate. One that cannot be kept lasts for this run.
+    pub fn pass_key(&self) -> Result<[u8; 32], StoreError> {
+        let mut new = [0; 32];
+        getrandom::fill(&mut new).map_err(|_| StoreError::NoRandomness)?;
+        let Some(database) = &self.database else { return Ok(new) };
+        Ok(key_or(database, new).unwrap_or_else(|error| {
+            tracing::warn!(%error, "the key for returning players cannot be kept; those who wait over a restart join anew");
+            new
+        }))
     }
 
     /// Keeps what was learned, soon: the latest of each service. A full disk costs the memory, not the gate.
@@ -124,6 +142,27 @@ fn version(database: &Database) -> Result<u64, redb::Error> {
     };
     write.commit()?;
     Ok(found)
+}
+
+fn key_or(database: &Database, new: [u8; 32]) -> Result<[u8; 32], redb::Error> {
+    let write = database.begin_write()?;
+    let key = {
+        let mut keys = write.open_table(KEYS)?;
+        let known = keys.get(PASSES)?.map(|key| key.value());
+        if known.is_none() {
+            keys.insert(PASSES, new)?;
+        }
+        known.unwrap_or(new)
+    };
+    write.commit()?;
+    Ok(key)
+}
+
+/// There is a key in it that strangers on the same machine need not read.
+fn keep_private(path: &Path) {
+    if let Err(error) = std::fs::set_permissions(path, Permissions::from_mode(0o600)) {
+        tracing::warn!(path = %path.display(), %error, "others may read the store");
+    }
 }
 
 fn read_learned(database: &Database) -> Result<Vec<(String, Learned)>, redb::Error> {
@@ -204,6 +243,18 @@ mod tests {
             store.flush();
             assert_eq!(store.learned(), [("file/a".to_owned(), learned(boot))]);
         }
+    }
+
+    #[test]
+    fn the_key_for_passes_outlives_the_gate_and_is_private() {
+        let dir = tempfile::tempdir().unwrap();
+        let key = || Store::open(dir.path()).unwrap().pass_key().unwrap();
+        let first = key();
+        assert_eq!(key(), first);
+        let mode = std::fs::metadata(dir.path().join(FILE)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let elsewhere = Store::in_memory().pass_key().unwrap();
+        assert!(elsewhere != first && elsewhere != [0; 32]);
     }
 
     #[test]

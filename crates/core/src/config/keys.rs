@@ -112,11 +112,20 @@ pub const KEYS: &[Key] = &[
         "Joins per source that wait on an open connection for a server."),
     key("limits.held_total", "number", "1000",
         "Joins of all sources that wait on an open connection for a server."),
+    key("limits.limbo_per_source", "number", "64",
+        "Players per source who wait in the world or the room. Those beyond are held on the open connection."),
+    key("limits.limbo_total", "number", "1000",
+        "Players of all sources who wait in the world or the room."),
 
     key("log.level", r#"`"error"`, `"warn"`, `"info"`, `"debug"` or `"trace"`"#, r#""info""#,
         "How much is logged. Names and addresses of players appear at `debug` only."),
     key("log.format", r#"`"human"` or `"json"`"#, r#""human""#,
         "For people, or one JSON object per line."),
+
+    unset("proxies.addresses", "list of networks", r#"["10.0.0.5"]"#,
+        "From where Velocity, BungeeCord or another proxy of the game connects to the gate. Nobody who comes from there is transferred: that would lead around the proxy. BungeeCord's forwarding is seen without this."),
+    unset("proxies.velocity_secret_file", "path", r#""forwarding.secret""#,
+        "The file with Velocity's `forwarding.secret`, if it forwards players in its modern way. The servers behind the gate need the secret as before; the gate uses it to know who waits."),
 
     key("docker.swarm", r#"`"auto"`, `"on"` or `"off"`"#, r#""auto""#,
         "Whether labelled services of a Docker Swarm are routed, woken and put to sleep. `auto`: if the engine can be reached and is a manager. The labels are in [`labels.md`](labels.md), what the engine must allow in [`permissions.md`](permissions.md)."),
@@ -160,10 +169,14 @@ pub const KEYS: &[Key] = &[
         "How long a start may take before players are told that it failed."),
     key("server.NAME.cooldown", "duration", r#""1m""#,
         "After a failed start: how long until a join may try again."),
-    key("server.NAME.wait", r#"`"hold"` or `"kick"`"#, r#""hold""#,
-        "How a player waits for a start. `hold`: on the open connection, and lands in the game if it is up in time. `kick`: is told at once to come back."),
+    key("server.NAME.wait", r#"`"world"`, `"room"`, `"hold"` or `"kick"`"#, r#""world""#,
+        "How a player waits for a start, at best; [`waiting.md`](waiting.md) says who gets what. `world`: in an empty world of the gate's own, as long as it takes. `room`: on a loading screen, as long as it takes. `hold`: on the open connection, and lands in the game if it is up in time. `kick`: is told at once to come back."),
+    key("server.NAME.modded", r#"`"hold"` or `"room"`"#, r#""hold""#,
+        "How a player waits at best whose client says in its first packet that it has Forge. `room` is not known to work with every version of it."),
     key("server.NAME.hold", "duration", r#""25s""#,
         "How long a player waits on the open connection before being told to come back. At most `28s`: the game gives up after 30."),
+    key("server.NAME.public_address", "address", r#""""#,
+        "Where players are sent when they have waited in the world or the room and the server is up: an address that leads to the gate. Empty: the host and port with which they came in, which is right unless something on the way changes them."),
 
     key("server.NAME.clients.allow", "list of networks", "[]",
         "Which client addresses may connect to this server. Empty: all that `clients` lets in."),
@@ -200,6 +213,10 @@ pub const KEYS: &[Key] = &[
     text("server.NAME.texts.stopping", Texts::STOPPING, "In the server list while it stops."),
     text("server.NAME.texts.failed", Texts::FAILED, "In the server list, and to a player who joins, when it could not be started."),
     text("server.NAME.texts.unreachable", Texts::UNREACHABLE, "In the server list, and to a player who joins, when it should be up and does not answer."),
+    text("server.NAME.texts.title", Texts::TITLE, "In large letters in the world where a player waits. The bar above it shows the text of the server list."),
+    text("server.NAME.texts.subtitle", Texts::SUBTITLE, "Below that."),
+    text("server.NAME.texts.welcome", Texts::WELCOME, "In the chat of that world."),
+    text("server.NAME.texts.rejoin", Texts::REJOIN, "To a player behind a proxy such as Velocity who has waited in the world: the server is up, join again."),
     text("server.NAME.texts.wait", Texts::WAIT, "To a player who has waited, or may not wait, for a start: the last words before the disconnect."),
 ];
 

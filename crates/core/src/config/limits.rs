@@ -7,6 +7,7 @@ use ipnet::IpNet;
 use super::problem::Fault;
 use super::reader::Section;
 use super::value;
+use crate::fleet::Caps;
 use crate::throttle::Rate;
 
 /// The most that any of them may use, whatever arrives. A source is an IPv4 address or an IPv6 /64.
@@ -31,6 +32,8 @@ pub struct Limits {
     /// Joins that wait for a server, per source.
     pub held_per_source: usize,
     pub held_total: usize,
+    /// Players who wait in the world or the room.
+    pub limbo: Caps,
 }
 
 impl Default for Limits {
@@ -49,6 +52,7 @@ impl Default for Limits {
             awake_at_once: None,
             held_per_source: 64,
             held_total: 1000,
+            limbo: Caps { per_source: 64, total: 1000 },
         }
     }
 }
@@ -73,6 +77,10 @@ impl Limits {
             awake_at_once: section.number("awake_at_once", 0).filter(|most| *most > 0),
             held_per_source: section.number("held_per_source", 1).unwrap_or(base.held_per_source),
             held_total: section.number("held_total", 1).unwrap_or(base.held_total),
+            limbo: Caps {
+                per_source: section.number("limbo_per_source", 1).unwrap_or(base.limbo.per_source),
+                total: section.number("limbo_total", 1).unwrap_or(base.limbo.total),
+            },
         };
         limits.check(&section);
         section.finish();
@@ -87,6 +95,7 @@ impl Limits {
         for (one, per_source, all, total) in [
             ("half_open_per_source", self.half_open_per_source, "half_open_total", self.half_open_total),
             ("held_per_source", self.held_per_source, "held_total", self.held_total),
+            ("limbo_per_source", self.limbo.per_source, "limbo_total", self.limbo.total),
         ] {
             if per_source > total {
                 let what = format!("{per_source} is more than {all}, which is {total}, so it limits nothing");

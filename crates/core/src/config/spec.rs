@@ -8,13 +8,15 @@ use super::problem::Fault;
 use super::reader::Section;
 use super::value;
 use crate::motd::TOKENS;
-use crate::service::{Clients, Players, ProxyVersion, Ready, Spec, Texts, Wait, Wakers};
+use crate::service::{Clients, Endpoint, Players, ProxyVersion, Ready, Spec, Texts, Wait, Wakers};
 
 /// The Java client gives up on a silent login after 30 s; what is left is for the message to arrive.
 const LONGEST_HOLD: Duration = Duration::from_secs(28);
 /// Below this, a player who only reconnects finds the server asleep.
 const SHORT_IDLE: Duration = Duration::from_secs(60);
 const LONGEST_ADDRESS: usize = 255;
+const WAITS: [(&str, Wait); 4] =
+    [("world", Wait::World), ("room", Wait::Room), ("hold", Wait::Hold), ("kick", Wait::Kick)];
 
 /// What the section asks for; where it is silent, `base` stands. Its hosts are not read here.
 pub(super) fn read(section: &mut Section<'_, '_>, base: &Spec) -> Spec {
@@ -28,7 +30,8 @@ pub(super) fn read(section: &mut Section<'_, '_>, base: &Spec) -> Spec {
         awake: section.list("awake", value::hours).unwrap_or_else(|| base.awake.clone()),
         start_timeout: section.text("start_timeout", value::duration).unwrap_or(base.start_timeout),
         cooldown: section.text("cooldown", value::duration).unwrap_or(base.cooldown),
-        wait: section.choice("wait", &[("hold", Wait::Hold), ("kick", Wait::Kick)]).unwrap_or(base.wait),
+        wait: section.choice("wait", &WAITS).unwrap_or(base.wait),
+        modded_room: section.choice("modded", &[("hold", false), ("room", true)]).unwrap_or(base.modded_room),
         hold: section.text("hold", value::duration).unwrap_or(base.hold),
         players: section
             .choice("players", &[("game", Players::Game), ("connections", Players::Connections)])
@@ -45,6 +48,9 @@ pub(super) fn read(section: &mut Section<'_, '_>, base: &Spec) -> Spec {
             )
             .unwrap_or(base.send_proxy),
         rewrite_host: section.text("rewrite_host", rewrite_host).unwrap_or_else(|| base.rewrite_host.clone()),
+        public_address: section
+            .text("public_address", public_address)
+            .unwrap_or_else(|| base.public_address.clone()),
         texts: texts(section, &base.texts),
     };
     check_times(section, &spec);
@@ -92,6 +98,11 @@ fn rewrite_host(text: &str) -> Result<Option<String>, Fault> {
     Ok((!text.is_empty()).then(|| text.to_owned()))
 }
 
+/// Empty takes back what `[defaults]` says.
+fn public_address(text: &str) -> Result<Option<Endpoint>, Fault> {
+    if text.is_empty() { Ok(None) } else { value::endpoint(text).map(Some) }
+}
+
 fn texts(section: &mut Section<'_, '_>, base: &Texts) -> Texts {
     let mut section = section.section("texts");
     let mut text = |name: &'static str, base: &str| {
@@ -114,6 +125,10 @@ fn texts(section: &mut Section<'_, '_>, base: &Texts) -> Texts {
         failed: text("failed", &base.failed),
         unreachable: text("unreachable", &base.unreachable),
         wait: text("wait", &base.wait),
+        title: text("title", &base.title),
+        subtitle: text("subtitle", &base.subtitle),
+        welcome: text("welcome", &base.welcome),
+        rejoin: text("rejoin", &base.rejoin),
     };
     section.finish();
     texts
@@ -139,7 +154,7 @@ fn check_times(section: &Section<'_, '_>, spec: &Spec) {
         section.problem("hold", Fault::new("the game's client itself gives up after 30 s", fix));
     }
     let timed_here = section.has("start_timeout") || section.has("hold");
-    if spec.wait == Wait::Hold && spec.start_timeout < spec.hold && timed_here {
+    if spec.wait != Wait::Kick && spec.start_timeout < spec.hold && timed_here {
         let key = if section.has("start_timeout") { "start_timeout" } else { "hold" };
         let what = "start_timeout is shorter than hold, so a player who waits is told of a failure too early";
         section.warning(

@@ -28,7 +28,7 @@ fn a_join_after_the_decision_to_sleep_starts_it_again() {
 fn there_is_never_a_second_scale_while_one_is_out() {
     let mut slow = woken(|spec| spec.start_timeout = Duration::from_secs(20));
     slow.fleet.tick(at(20));
-    assert_eq!(slow.word(at(20)), "failed");
+    assert_eq!(slow.word(), "failed");
     assert_eq!(refusal(&slow.join("192.0.2.1", at(80))), "wait");
     assert_eq!(slow.scales(), NOTHING, "the first is still on its way");
     slow.fleet.scaled(&id("mc"), true, Err("timed out".into()), at(81));
@@ -63,9 +63,9 @@ fn after_a_stop_only_a_new_listing_says_that_it_is_down() {
         assert_eq!(world.scales(), [false]);
         world.seat(at(3));
         world.scaled(false, at(4));
-        assert_eq!((world.word(at(4)), world.scales()), ("stopping", Vec::new()), "{believed:?}");
+        assert_eq!((world.word(), world.scales()), ("stopping", Vec::new()), "{believed:?}");
         world.see(State::Asleep, at(9));
-        assert_eq!((world.word(at(9)), world.scales()), ("starting", vec![true]), "{believed:?}");
+        assert_eq!((world.word(), world.scales()), ("starting", vec![true]), "{believed:?}");
     }
 
     let mut unlisted = woken(|_| {});
@@ -100,7 +100,7 @@ fn who_waits_for_a_start_of_somebody_else_hears_how_it_ends() {
         assert_eq!(world.fleet.next_deadline(), None);
         world.seat(at(2));
         end(&mut world);
-        assert_eq!(world.fleet.face(&id("mc"), at(102)).unwrap().state.reason(), Some(reason));
+        assert_eq!(world.fleet.face(&id("mc")).unwrap().state.reason(), Some(reason));
         assert_eq!(world.scales(), NOTHING);
     }
 }
@@ -109,20 +109,20 @@ fn who_waits_for_a_start_of_somebody_else_hears_how_it_ends() {
 fn whoever_waits_can_read_of_a_failure() {
     let mut no_cooldown = woken(|spec| spec.cooldown = Duration::ZERO);
     no_cooldown.fleet.scaled(&id("mc"), true, Err("403".into()), at(1));
-    assert_eq!(no_cooldown.word(at(1)), "failed");
+    assert_eq!(no_cooldown.word(), "failed");
 
     let mut stopped = woken(|spec| spec.start_timeout = Duration::from_secs(20));
     stopped.scaled(true, at(1));
     stopped.see(State::Stopping, at(2));
     stopped.fleet.tick(at(200));
     stopped.see(State::Asleep, at(300));
-    assert_eq!(stopped.word(at(300)), "failed");
+    assert_eq!(stopped.word(), "failed");
 
     let mut restarting = woken(|spec| spec.start_timeout = Duration::from_secs(20));
     restarting.scaled(true, at(1));
     restarting.see(State::Restarting { until: at(5), reason: "exit code 1".into() }, at(2));
     restarting.fleet.tick(at(40));
-    assert_eq!(restarting.word(at(40)), "failed");
+    assert_eq!(restarting.word(), "failed");
 }
 
 #[test]
@@ -208,12 +208,12 @@ fn every_change_of_a_face_is_published() {
         // Without a hostname, so that no change of a route publishes it by chance.
         let mut world = World::new(|spec| spec.hosts.clear());
         world.up_and_empty(at(10));
-        assert!(world.fleet.take_view(at(11)).is_some());
-        assert!(world.fleet.take_view(at(11)).is_none());
+        assert!(world.fleet.take_view().is_some());
+        assert!(world.fleet.take_view().is_none());
         change(&mut world);
-        assert!(world.fleet.take_view(at(21)).is_some(), "{what}");
+        assert!(world.fleet.take_view().is_some(), "{what}");
     }
     let mut unknown = World::new(|spec| spec.hosts.clear());
     unknown.see(State::Unknown { reason: "503".into() }, at(1));
-    assert_eq!(unknown.fleet.take_view(at(1)).map(|view| view.len()), Some(1));
+    assert_eq!(unknown.fleet.take_view().map(|view| view.len()), Some(1));
 }

@@ -64,6 +64,8 @@ pub(super) struct Record {
     probing: bool,
     probe_at: Moment,
     learned: Arc<Learned>,
+    /// How far its start has come, in its own words.
+    news: Option<String>,
     /// Why it could not be stopped when it should have been.
     unstopped: Option<String>,
     /// What its owner wants of it now, whoever joins.
@@ -162,6 +164,7 @@ impl Record {
             probing: false,
             probe_at: now,
             learned,
+            news: None,
             unstopped: None,
             wanted: Wanted::Free,
             lost: None,
@@ -291,6 +294,13 @@ impl Record {
         keep.then(|| Arc::clone(&self.learned))
     }
 
+    /// What it says itself while it starts.
+    pub fn heard(&mut self, news: String) {
+        if matches!(self.believed, State::Running(_)) && !self.is_ready() {
+            self.news = Some(news);
+        }
+    }
+
     /// Works out what its owner wants of it at this time of the week.
     pub fn plan(&mut self, wall: Option<Timestamp>) {
         let warm = || wall.is_some_and(|wall| self.spec.awake.iter().any(|hours| hours.cover(wall)));
@@ -349,6 +359,7 @@ impl Record {
         wake.ours |= step == Step::Asked;
         wake.step = step;
         if leaves_the_queue {
+            self.changed = true;
             wake.asked = now;
             wake.deadline = now + timeout;
             if let State::Restarting { until, .. } = self.believed {
@@ -498,6 +509,7 @@ impl Record {
     fn forget_run(&mut self, now: Moment) {
         self.unstopped = None;
         self.ready_run = None;
+        self.news = None;
         self.idle_since = None;
         self.online = None;
         self.silent = 0;

@@ -7,12 +7,17 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::*;
+use crate::knock::{Knock, Player, Purpose, Refusal, Seat, Verdict};
+use crate::ladder::Client;
+use crate::name::HostName;
 use crate::service::tests::spec;
 use crate::service::{Endpoint, Players, Running, Service, Snapshot, Spec};
 
 /// What only goes wrong when two things happen at once.
 #[path = "races.rs"]
 mod races;
+#[path = "returning.rs"]
+mod returning;
 
 const FILE: SourceId = "process";
 
@@ -26,6 +31,7 @@ fn policy() -> Policy {
         waking_at_once: 2,
         awake_at_once: None,
         wake_rate: Rate { burst: 3, every: Duration::from_secs(60) },
+        limbo: Caps { per_source: 64, total: 1000 },
         trusted: Vec::new(),
     }
 }
@@ -112,15 +118,15 @@ impl World {
         self.collect();
     }
 
-    fn word(&self, now: Moment) -> &'static str {
-        self.fleet.face(&id("mc"), now).unwrap().state.word()
+    fn word(&self) -> &'static str {
+        self.fleet.face(&id("mc")).unwrap().state.word()
     }
 
     /// Up, answering, and empty since `now`.
     fn up_and_empty(&mut self, now: Moment) {
         self.see(running("r1"), now);
         self.players("r1", Some(0), now);
-        assert_eq!(self.word(now), "running");
+        assert_eq!(self.word(), "running");
         self.scales();
     }
 }
@@ -132,8 +138,9 @@ fn id(name: &str) -> ServiceId {
 fn knock(host: &str, name: &str, from: &str) -> Knock {
     Knock {
         host: HostName::parse(host).ok(),
-        purpose: Purpose::Login(Player { name: name.into(), uuid: None }),
+        purpose: Purpose::Login(Player { name: name.into(), uuid: None }, Client::default()),
         source: from.parse::<IpAddr>().unwrap(),
+        pass: None,
     }
 }
 
@@ -162,15 +169,35 @@ fn one_wake_for_any_number_of_joiners() {
     world.scaled(true, at(3));
     world.see(starting(), at(3));
     world.see(running("r1"), at(10));
-    assert_eq!(world.word(at(10)), "starting", "an open port is not a server");
+    assert_eq!(world.word(), "starting", "an open port is not a server");
     world.players("r1", Some(0), at(12));
-    assert_eq!(world.word(at(12)), "running");
+    assert_eq!(world.word(), "running");
     assert_eq!(world.scales(), [] as [bool; 0]);
     assert_eq!(
-        world.fleet.face(&id("mc"), at(12)).unwrap().eta,
+        world.fleet.face(&id("mc")).unwrap().eta(at(12)),
         Some(Duration::from_secs(10)),
         "the boot was learned"
     );
+}
+
+#[test]
+fn what_a_server_says_of_its_start_is_told_until_it_is_ready() {
+    let mut world = World::new(|_| {});
+    world.see(State::Asleep, at(1));
+    world.join("192.0.2.1", at(2));
+    world.scaled(true, at(3));
+    let reason = |world: &World| world.fleet.face(&id("mc")).unwrap().state.reason().map(str::to_owned);
+    world.fleet.heard(&id("mc"), "of an earlier run".into(), at(3));
+    world.see(running("r1"), at(4));
+    assert_eq!(reason(&world).as_deref(), Some("it runs, the game does not answer yet"));
+    world.fleet.take_view();
+    world.fleet.heard(&id("mc"), "Preparing spawn area: 42%".into(), at(5));
+    assert_eq!(reason(&world).as_deref(), Some("Preparing spawn area: 42%"));
+    assert!(world.fleet.take_view().is_some(), "those who wait are told");
+    world.players("r1", Some(0), at(6));
+    assert_eq!(reason(&world), None);
+    world.see(running("r2"), at(7));
+    assert_eq!(reason(&world).as_deref(), Some("it runs, the game does not answer yet"));
 }
 
 #[test]
@@ -195,7 +222,7 @@ fn a_wake_goes_on_when_its_player_leaves() {
     world.scaled(true, at(3));
     world.see(running("r1"), at(9));
     world.players("r1", Some(0), at(9));
-    assert_eq!(world.word(at(9)), "running");
+    assert_eq!(world.word(), "running");
 }
 
 #[test]
@@ -206,7 +233,7 @@ fn sleep_needs_an_empty_game_for_the_whole_idle_time() {
     assert_eq!(world.scales(), [] as [bool; 0]);
     world.players("r1", Some(0), at(110));
     assert_eq!(world.scales(), [false]);
-    assert_eq!(world.word(at(110)), "stopping");
+    assert_eq!(world.word(), "stopping");
 }
 
 #[test]
@@ -319,7 +346,7 @@ fn a_service_alone_may_be_unknown() {
     let mut world = World::new(|spec| spec.idle = Duration::from_secs(100));
     world.up_and_empty(at(10));
     world.see(State::Unknown { reason: "503".into() }, at(50));
-    assert_eq!(world.word(at(50)), "running");
+    assert_eq!(world.word(), "running");
     world.players("r1", Some(0), at(500));
     assert_eq!(world.scales(), [] as [bool; 0]);
 }
@@ -332,14 +359,14 @@ fn a_failed_start_is_told_at_once_and_tried_again_after_the_cooldown() {
     world.scales();
     world.scaled(true, at(2));
     world.see(failed("exit code 1"), at(5));
-    assert_eq!(world.word(at(5)), "failed");
+    assert_eq!(world.word(), "failed");
     let verdict = world.join("192.0.2.2", at(6));
     let Verdict::Refuse(Refusal::Failed { face, retry_in }) = &verdict else { panic!("{verdict:?}") };
     assert_eq!((face.state.reason(), *retry_in), (Some("exit code 1"), Duration::from_secs(59)));
     assert_eq!(world.scales(), [] as [bool; 0], "joins do not hammer");
     assert_eq!(refusal(&world.join("192.0.2.2", at(65))), "wait");
     assert_eq!(world.scales(), [true]);
-    assert_eq!(world.word(at(65)), "starting");
+    assert_eq!(world.word(), "starting");
 }
 
 #[test]
@@ -348,10 +375,10 @@ fn a_scale_that_is_refused_is_a_failed_start() {
     world.see(State::Asleep, at(1));
     world.seat(at(2));
     world.fleet.scaled(&id("mc"), true, Err("403 forbidden".into()), at(3));
-    assert_eq!(world.word(at(3)), "failed");
+    assert_eq!(world.word(), "failed");
     world.see(State::Asleep, at(62));
     world.fleet.tick(at(63));
-    assert_eq!(world.word(at(63)), "asleep", "a failure is not shown for ever");
+    assert_eq!(world.word(), "asleep", "a failure is not shown for ever");
 }
 
 #[test]
@@ -362,7 +389,7 @@ fn a_server_that_ends_by_itself_while_starting_has_failed() {
     world.scaled(true, at(2));
     world.see(starting(), at(3));
     world.see(State::Asleep, at(4));
-    assert_eq!(world.word(at(4)), "failed");
+    assert_eq!(world.word(), "failed");
     assert_eq!(world.scales(), [true], "it is not started again at once");
 }
 
@@ -375,11 +402,11 @@ fn the_start_timeout_tells_the_players_and_forgives_a_late_server() {
     world.see(starting(), at(3));
     assert_eq!(world.fleet.next_deadline(), Some(at(102)));
     world.fleet.tick(at(102));
-    let face = world.fleet.face(&id("mc"), at(102)).unwrap();
+    let face = world.fleet.face(&id("mc")).unwrap();
     assert_eq!(face.state.reason(), Some("it was not ready after 1m 40s"));
     world.see(running("r1"), at(130));
     world.players("r1", Some(0), at(130));
-    assert_eq!(world.word(at(130)), "running");
+    assert_eq!(world.word(), "running");
 }
 
 #[test]
@@ -486,10 +513,10 @@ fn the_default_route_does_not_wake_unless_told_to() {
 fn a_server_found_running_gets_a_full_idle_time() {
     let mut world = World::new(|spec| spec.idle = Duration::from_secs(100));
     world.see(running("r1"), at(1_000));
-    assert_eq!(world.word(at(1_000)), "starting");
+    assert_eq!(world.word(), "starting");
     world.players("r1", Some(0), at(1_001));
     assert_eq!(world.fleet.report(&id("mc"), at(1_002)).unwrap().sleeps_at, Some(at(1_101)));
-    assert_eq!(world.fleet.face(&id("mc"), at(1_002)).unwrap().eta, None, "no boot was seen");
+    assert_eq!(world.fleet.face(&id("mc")).unwrap().eta(at(1_002)), None, "no boot was seen");
 }
 
 #[test]
@@ -567,7 +594,7 @@ fn a_failed_stop_is_tried_again() {
     world.players("r1", Some(0), at(110));
     assert_eq!(world.scales(), [false]);
     world.fleet.scaled(&id("mc"), false, Err("500".into()), at(111));
-    assert_eq!(world.word(at(111)), "running");
+    assert_eq!(world.word(), "running");
     world.players("r1", Some(0), at(120));
     assert_eq!(world.scales(), [] as [bool; 0]);
     world.players("r1", Some(0), at(142));
@@ -650,7 +677,7 @@ fn a_pin_outlives_a_redeployment() {
 fn by_hand_too_what_is_not_counted_is_not_empty() {
     let mut world = World::new(|_| {});
     world.see(running("r1"), at(1));
-    assert_eq!(world.word(at(1)), "starting");
+    assert_eq!(world.word(), "starting");
     assert!(matches!(world.fleet.sleep(&id("mc"), false, at(2)), Err(CommandError::UnknownPlayers(_))));
     world.fleet.sleep(&id("mc"), true, at(3)).unwrap();
     assert_eq!(world.scales(), [false]);
@@ -665,7 +692,7 @@ fn a_start_that_took_too_long_can_be_stopped_by_hand() {
     world.scaled(true, at(2));
     world.see(starting(), at(3));
     world.fleet.tick(at(102));
-    assert_eq!(world.word(at(102)), "failed");
+    assert_eq!(world.word(), "failed");
     world.scales();
     world.fleet.sleep(&id("mc"), false, at(103)).unwrap();
     assert_eq!(world.scales(), [false]);

@@ -67,7 +67,9 @@ pub const LABELS: &[Entry] = &[
     aliased("start_timeout", "auto-scale-wait-timeout"),
     key("cooldown"),
     key("wait"),
+    key("modded"),
     key("hold"),
+    key("public_address"),
     key("clients.allow"),
     key("clients.deny"),
     key("wakers.names"),
@@ -81,6 +83,10 @@ pub const LABELS: &[Entry] = &[
     key("texts.stopping"),
     aliased("texts.failed", "auto-scale-failed-motd"),
     key("texts.unreachable"),
+    key("texts.title"),
+    key("texts.subtitle"),
+    key("texts.welcome"),
+    key("texts.rejoin"),
     key("texts.wait"),
 ];
 

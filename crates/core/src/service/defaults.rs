@@ -16,7 +16,8 @@ impl Default for Spec {
             awake: Vec::new(),
             start_timeout: Duration::from_secs(10 * 60),
             cooldown: Duration::from_secs(60),
-            wait: Wait::Hold,
+            wait: Wait::World,
+            modded_room: false,
             hold: Duration::from_secs(25),
             players: Players::Game,
             ready: Ready::Status,
@@ -24,6 +25,7 @@ impl Default for Spec {
             wakers: Wakers::default(),
             send_proxy: None,
             rewrite_host: None,
+            public_address: None,
             texts: Texts::default(),
         }
     }
@@ -40,6 +42,10 @@ impl Texts {
     pub const UNREACHABLE: &str =
         "<red>{server} is not answering right now.</red> <gray>Please try again in a moment.</gray>";
     pub const WAIT: &str = "<yellow>{server} is starting.</yellow> <gray>It is usually ready in {eta}. Please join again then!</gray>";
+    pub const TITLE: &str = "<yellow>{server}</yellow>";
+    pub const SUBTITLE: &str = "<gray>{reason}</gray>";
+    pub const WELCOME: &str = "<yellow>{server} is not up yet.</yellow> <gray>You wait here and go in by yourself as soon as it is. To leave, press Esc and disconnect; it goes on starting.</gray>";
+    pub const REJOIN: &str = "<green>{server} is up.</green> <gray>Join again now to go straight in.</gray>";
 }
 
 impl Default for Texts {
@@ -52,6 +58,10 @@ impl Default for Texts {
             failed: Self::FAILED.to_owned(),
             unreachable: Self::UNREACHABLE.to_owned(),
             wait: Self::WAIT.to_owned(),
+            title: Self::TITLE.to_owned(),
+            subtitle: Self::SUBTITLE.to_owned(),
+            welcome: Self::WELCOME.to_owned(),
+            rejoin: Self::REJOIN.to_owned(),
         }
     }
 }

@@ -62,7 +62,7 @@ impl ServiceView {
             endpoints: endpoints.iter().map(ToString::to_string).collect(),
             sleeps_in_seconds: report.sleeps_at.map(|at| now.until(at).as_secs()),
             restarts_in_seconds: restarts,
-            eta_seconds: face.eta.map(|eta| eta.as_secs()),
+            eta_seconds: face.eta(now).map(|eta| eta.as_secs()),
             last_failure: report.last_failure.clone(),
             problems: report.problems.clone(),
         }

@@ -50,7 +50,7 @@ pub async fn until_ready(
     }
 }
 
-fn decided(view: &View, service: &ServiceId) -> Option<Outcome> {
+pub fn decided(view: &View, service: &ServiceId) -> Option<Outcome> {
     let Some(face) = view.get(service) else { return Some(Outcome::Gone) };
     match &face.state {
         State::Running(running) => Some(Outcome::Ready(Target {

@@ -191,7 +191,7 @@ async fn read_knock(
 }
 
 /// Appends what has arrived, at least one byte.
-async fn more(stream: &TcpStream, raw: &mut Vec<u8>, deadline: Instant) -> Result<(), NoOpening> {
+pub async fn more(stream: &TcpStream, raw: &mut Vec<u8>, deadline: Instant) -> Result<(), NoOpening> {
     loop {
         if timeout_at(deadline, stream.readable()).await.is_err() {
             return Err(if raw.is_empty() { NoOpening::Silent } else { NoOpening::Slow });

@@ -76,7 +76,7 @@ async fn disconnect(mut stream: TcpStream, client: Client, reason: &Component) {
 }
 
 /// Closing with unread bytes would send a reset, which may overtake the sentence.
-async fn drain(stream: &TcpStream) -> io::Result<()> {
+pub async fn drain(stream: &TcpStream) -> io::Result<()> {
     const MOST: usize = 64 * 1024;
     let mut drained = 0;
     while drained < MOST {

@@ -4,22 +4,27 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use swarmgate_core::config::{Listener, UnknownHost};
+use swarmgate_core::config::{Listener, Proxies, UnknownHost};
 use swarmgate_core::knock::{Knock, Player, Purpose, Refusal, Target, Verdict, Waiting};
+use swarmgate_core::ladder::{Client, Exit, Rung};
 use swarmgate_core::name::HostName;
-use swarmgate_minecraft::address::Address;
-use swarmgate_minecraft::handshake::{self, Rewrite};
+use swarmgate_core::service::ServiceId;
+use swarmgate_minecraft::address::{Address, Tail};
+use swarmgate_minecraft::handshake::{self, Handshake, Intent, Rewrite};
 use swarmgate_minecraft::knock::Knock as Wire;
+use swarmgate_minecraft::limbo::{Guest, Session};
 use swarmgate_minecraft::proxy_header;
+use swarmgate_minecraft::{frame, login};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 
 use super::door::{Deed, Open, Place, Room};
-use super::opening::{Caller, NoOpening, Opening};
-use super::refuse::Client;
+use super::limbo::{Home, Limbo};
+use super::opening::{self, Caller, NoOpening, Opening};
+use super::pass::COOKIE;
 use super::{Gateway, hold, listener, refuse, relay, status};
 use crate::dial::{DialError, dial};
 use crate::errors::chain;
@@ -36,6 +41,8 @@ const PATIENCE_OF_CLIENTS: Duration = Duration::from_secs(28);
 /// A server that is known to run and refuses is tried again: it may be coming back at this moment.
 const DIAL_AGAIN: Duration = Duration::from_millis(500);
 const DIALS: u32 = 3;
+/// Room for the key and for more than a pass.
+const LONGEST_PASS: usize = 1024;
 const REPLAY: Duration = Duration::from_secs(5);
 
 /// Two connected sockets with the opening replayed, and the seat of the player between them.
@@ -102,7 +109,9 @@ async fn prepare(
         () = gateway.drain.cancelled() => return None,
     };
     match opening {
-        Ok(opening) => Box::new(Visit { stream, opening, gateway, deadline, give_up }).go(place).await,
+        Ok(opening) => {
+            Box::new(Visit { stream, opening, gateway, deadline, give_up, returned: false }).go(place).await
+        }
         Err(NoOpening::Full(full)) => {
             gateway.metrics.refused(full.kind());
             None
@@ -122,21 +131,37 @@ struct Visit {
     deadline: Instant,
     /// By then a player has been let in or has been told why not.
     give_up: Instant,
+    /// The player is back from a wait, where the gate itself sent it.
+    returned: bool,
 }
 
 impl Visit {
-    async fn go(self: Box<Self>, place: Place) -> Option<Joined> {
-        let knock = to_core(&self.opening);
+    async fn go(mut self: Box<Self>, place: Place) -> Option<Joined> {
+        let mut knock = to_core(&self.opening, &self.gateway.config.borrow().proxies);
         let deed = match &knock.purpose {
             Purpose::Status => Deed::Status,
-            Purpose::Login(_) => Deed::Login,
+            Purpose::Login(..) => Deed::Login,
         };
         if !self.gateway.door.allow(deed, knock.source, self.gateway.fleet.now()) {
             return self.too_often(deed).await;
         }
+        if self.wants_pass(&knock) {
+            let player = knock.player().map_or("", |player| &player.name);
+            match self.ask_for_pass(player).await {
+                Ok(pass) => knock.pass = pass,
+                Err(error) => {
+                    report(&error, self.opening.client, &self.gateway);
+                    return None;
+                }
+            }
+        }
         let (verdict, seat) = self.gateway.fleet.admit(&knock);
         tracing::debug!(client = %self.opening.client, host = ?self.address(), knock = ?knock.purpose, verdict = word(&verdict), "decided");
         self.gateway.metrics.decided(word(&verdict));
+        if seat.as_ref().is_some_and(|seat| seat.seat().returned) {
+            self.returned = true;
+            self.gateway.metrics.returned();
+        }
         match (verdict, seat) {
             (Verdict::Answer(face), _) => {
                 status::answer(self.stream, &self.opening, &face, self.gateway.fleet.now(), self.deadline)
@@ -149,13 +174,34 @@ impl Visit {
                 drop(place);
                 self.join(target, seat).await
             }
-            (Verdict::Wait(_, Waiting::Hold(time)), Some(seat)) => {
+            (Verdict::Wait(_, waiting), Some(seat)) => {
                 drop(place);
-                self.hold(seat, time).await
+                self.wait(waiting, seat, knock).await
             }
             // `admit` hands out a seat with these two.
             (Verdict::Relay(..) | Verdict::Wait(..), None) => None,
         }
+    }
+
+    /// Whether only a cookie can tell if a client that was sent here was sent by this gate.
+    fn wants_pass(&self, knock: &Knock) -> bool {
+        let sent_here = knock.client().is_some_and(|client| client.transferred);
+        sent_here && !self.gateway.fleet.look(|core, now| core.has_ticket(knock, now))
+    }
+
+    /// Asks for the pass; `None` if the client has none that is valid. Its answer is for the gate alone.
+    async fn ask_for_pass(&mut self, player: &str) -> Result<Option<ServiceId>, NoOpening> {
+        self.stream.write_all(&login::cookie_request(COOKIE)).await?;
+        let mut answer = Vec::new();
+        let cookie = loop {
+            if let Some(frame) = frame::split(&answer, LONGEST_PASS)? {
+                break login::parse_cookie(frame.body, COOKIE)?.map(<[u8]>::to_vec);
+            }
+            opening::more(&self.stream, &mut answer, self.deadline).await?;
+        };
+        let cookie = cookie.unwrap_or_default();
+        let service = self.gateway.passes.check(&cookie, player, SystemTime::now());
+        Ok(service.and_then(|service| self.gateway.fleet.look(|core, _| core.named(service).ok())))
     }
 
     /// A ping for a running server: the server answers itself.
@@ -164,12 +210,35 @@ impl Visit {
             Ok(server) => Some(Joined { client: self.stream, server, seat: None }),
             Err(error) => {
                 self.unreachable(&target, &error);
-                let face = self.gateway.fleet.look(|core, now| core.face(&target.service, now))?;
+                let face = self.gateway.fleet.look(|core, _| core.face(&target.service))?;
                 let now = self.gateway.fleet.now();
                 status::unreachable(self.stream, &self.opening, &face, now, self.deadline).await;
                 None
             }
         }
+    }
+
+    async fn wait(self: Box<Self>, waiting: Waiting, seat: TakenSeat, knock: Knock) -> Option<Joined> {
+        let Waiting { landing, exit, hold } = waiting;
+        tracing::debug!(client = %self.opening.client, service = %seat.service(), %landing, "waits");
+        self.gateway.metrics.waits(&landing);
+        match (landing.rung, exit) {
+            (Rung::World | Rung::Room, Exit::Transfer) => self.limbo(seat, knock).await,
+            (Rung::World | Rung::Room, Exit::Rejoin) => self.hold(seat, hold, Some(knock)).await,
+            (Rung::Hold | Rung::Disconnect, _) => self.hold(seat, hold, None).await,
+        }
+    }
+
+    /// Inside the game. What comes after it is another connection.
+    async fn limbo(self: Box<Self>, seat: TakenSeat, knock: Knock) -> Option<Joined> {
+        let exit = knock.client()?.exit();
+        let face = self.gateway.fleet.look(|core, _| core.face(seat.service()))?;
+        let home = Home::of(&self.opening, face.spec.public_address.as_ref());
+        let session = Session::new(&guest(&self.opening)?, Duration::ZERO)?;
+        let Self { stream, gateway, .. } = *self;
+        // Boxed by itself, so that nobody else pays for it.
+        Box::pin(Limbo { stream, session, gateway, knock, exit, home }.wait(seat)).await;
+        None
     }
 
     async fn join(mut self: Box<Self>, target: Target, seat: TakenSeat) -> Option<Joined> {
@@ -184,25 +253,42 @@ impl Visit {
                 }
                 Err(error) => self.unreachable(&target, &error),
             }
-            let face = self.gateway.fleet.look(|core, now| core.face(&target.service, now))?;
+            let face = self.gateway.fleet.look(|core, _| core.face(&target.service))?;
             let still_up = face.state.word() == "running";
             if dials == DIALS || !still_up || Instant::now() >= self.give_up {
-                refuse::unreachable(self.stream, Client::of(&self.opening), &face, self.gateway.fleet.now())
-                    .await;
+                refuse::unreachable(
+                    self.stream,
+                    refuse::Client::of(&self.opening),
+                    &face,
+                    self.gateway.fleet.now(),
+                )
+                .await;
                 return None;
             }
             tokio::time::sleep_until(self.give_up.min(Instant::now() + DIAL_AGAIN)).await;
         }
     }
 
-    async fn hold(mut self: Box<Self>, seat: TakenSeat, time: Duration) -> Option<Joined> {
+    /// On the open connection; then, for whoever would have to join again from there, in limbo.
+    async fn hold(
+        mut self: Box<Self>,
+        seat: TakenSeat,
+        time: Duration,
+        then: Option<Knock>,
+    ) -> Option<Joined> {
         let time = time.min(self.give_up.saturating_duration_since(Instant::now()));
         let place = match self.gateway.door.enter(Room::Held, self.opening.client.ip(), true) {
             Ok(place) => place,
             Err(full) => {
                 self.gateway.metrics.refused(full.kind());
-                let face = self.gateway.fleet.look(|core, now| core.face(seat.service(), now))?;
-                refuse::waited(self.stream, Client::of(&self.opening), &face, self.gateway.fleet.now()).await;
+                let face = self.gateway.fleet.look(|core, _| core.face(seat.service()))?;
+                refuse::waited(
+                    self.stream,
+                    refuse::Client::of(&self.opening),
+                    &face,
+                    self.gateway.fleet.now(),
+                )
+                .await;
                 return None;
             }
         };
@@ -220,7 +306,7 @@ impl Visit {
             hold::Outcome::Gone => {
                 refuse::say(
                     self.stream,
-                    Client::of(&self.opening),
+                    refuse::Client::of(&self.opening),
                     &Refusal::UnknownHost,
                     self.gateway.fleet.now(),
                 )
@@ -228,8 +314,18 @@ impl Visit {
                 None
             }
             hold::Outcome::Over | hold::Outcome::Failed => {
-                let face = self.gateway.fleet.look(|core, now| core.face(seat.service(), now))?;
-                refuse::waited(self.stream, Client::of(&self.opening), &face, self.gateway.fleet.now()).await;
+                drop(place);
+                if let (hold::Outcome::Over, Some(knock)) = (&outcome, then) {
+                    return self.limbo(seat, knock).await;
+                }
+                let face = self.gateway.fleet.look(|core, _| core.face(seat.service()))?;
+                refuse::waited(
+                    self.stream,
+                    refuse::Client::of(&self.opening),
+                    &face,
+                    self.gateway.fleet.now(),
+                )
+                .await;
                 None
             }
         }
@@ -250,8 +346,8 @@ impl Visit {
             (Purpose::Status, _) => {
                 status::refused(self.stream, &self.opening, &refusal, now, self.deadline).await
             }
-            (Purpose::Login(_), _) => {
-                refuse::say(self.stream, Client::of(&self.opening), &refusal, now).await
+            (Purpose::Login(..), _) => {
+                refuse::say(self.stream, refuse::Client::of(&self.opening), &refusal, now).await
             }
         }
         None
@@ -262,7 +358,7 @@ impl Visit {
             Deed::Status => self.gateway.metrics.refused("status_rate"),
             Deed::Login => {
                 self.gateway.metrics.refused("login_rate");
-                refuse::too_often(self.stream, Client::of(&self.opening)).await;
+                refuse::too_often(self.stream, refuse::Client::of(&self.opening)).await;
             }
         }
         None
@@ -285,16 +381,18 @@ impl Visit {
         }
     }
 
-    /// The opening as it came, byte for byte, unless the route asks for another host in it.
+    /// The opening as it came, byte for byte, unless the route asks for another host in it, or the player is back
+    /// from a wait: to the server that is a join like any other.
     fn replay(&self, target: &Target) -> Vec<u8> {
         let legacy = matches!(self.opening.knock, Wire::LegacyPing(_) | Wire::LegacyLogin(_));
-        match &target.spec.rewrite_host {
-            Some(host) if !legacy => {
-                let change = Rewrite { host: Some(host), intent: None };
-                handshake::rewrite(&self.opening.raw, &change).unwrap_or_else(|_| self.opening.raw.clone())
-            }
-            Some(_) | None => self.opening.raw.clone(),
+        let change = Rewrite {
+            host: target.spec.rewrite_host.as_deref(),
+            intent: self.returned.then_some(Intent::Login),
+        };
+        if legacy || change == Rewrite::default() {
+            return self.opening.raw.clone();
         }
+        handshake::rewrite(&self.opening.raw, &change).unwrap_or_else(|_| self.opening.raw.clone())
     }
 
     fn address(&self) -> &str {
@@ -318,15 +416,46 @@ impl Visit {
     }
 }
 
-fn to_core(opening: &Opening) -> Knock {
+fn to_core(opening: &Opening, proxies: &Proxies) -> Knock {
     let cut = Address::cut(address_of(&opening.knock));
-    let player = |name: &str, uuid| Purpose::Login(Player { name: name.to_owned(), uuid });
     let purpose = match &opening.knock {
         Wire::Status { .. } | Wire::LegacyPing(_) => Purpose::Status,
-        Wire::Login { start, .. } => player(&start.name, start.uuid),
-        Wire::LegacyLogin(login) => player(&login.name, None),
+        Wire::Login { handshake, start, .. } => {
+            let player = Player { name: start.name.clone(), uuid: start.uuid };
+            Purpose::Login(player, client_of(handshake, &cut, proxies.include(opening.client.ip())))
+        }
+        Wire::LegacyLogin(login) => {
+            let player = Player { name: login.name.clone(), uuid: None };
+            Purpose::Login(player, Client::default())
+        }
     };
-    Knock { host: HostName::parse(cut.host).ok(), purpose, source: opening.client.ip() }
+    Knock { host: HostName::parse(cut.host).ok(), purpose, source: opening.client.ip(), pass: None }
+}
+
+fn client_of(handshake: &Handshake, address: &Address<'_>, from_proxy: bool) -> Client {
+    let (modded, forwarded) = match address.tail {
+        Tail::Forge(_) | Tail::Filter(Some(_)) => (true, false),
+        Tail::Forwarded(_) => (false, true),
+        Tail::None | Tail::Filter(None) | Tail::Other => (false, false),
+    };
+    Client {
+        protocol: handshake.protocol,
+        modded,
+        proxied: forwarded || from_proxy,
+        addressed: !address.host.is_empty(),
+        transferred: handshake.intent == Intent::Transfer,
+    }
+}
+
+/// Who waits, as the login says. Nothing of it is verified, and nothing is done with it but to greet.
+fn guest(opening: &Opening) -> Option<Guest> {
+    let Wire::Login { handshake, start, .. } = &opening.knock else { return None };
+    let uuid = match Address::cut(&handshake.address).tail {
+        Tail::Forwarded(forwarded) => Some(forwarded.uuid),
+        Tail::None | Tail::Forge(_) | Tail::Filter(_) | Tail::Other => start.uuid,
+    };
+    let (protocol, name, uuid) = (handshake.protocol, start.name.clone(), uuid.unwrap_or_default());
+    Some(Guest { protocol, name, uuid, properties: Vec::new() })
 }
 
 fn address_of(knock: &Wire) -> &str {

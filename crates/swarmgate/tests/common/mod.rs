@@ -21,8 +21,10 @@ use tokio::process::Command;
 /// Generous, for a machine that does other things too; nothing waits this long when all is well.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
-/// Sentences of the tests' own, so that the wording of the usual ones is free.
-const TEXTS: &str = r#"[defaults.texts]
+/// Sentences of the tests' own, so that the wording of the usual ones is free. Limbo is for those who ask for it.
+const TEXTS: &str = r#"[defaults]
+wait = "hold"
+[defaults.texts]
 asleep = "{server} sleeps"
 starting = "{server} starts, ready in {eta}"
 restarting = "{server} crashed, starts again in {countdown}"

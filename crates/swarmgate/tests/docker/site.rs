@@ -123,6 +123,7 @@ trusted_sources = ["127.0.0.0/8"]
 [log]
 level = "debug"
 [defaults]
+wait = "hold"
 cooldown = "1s"
 hold = "28s"
 "#

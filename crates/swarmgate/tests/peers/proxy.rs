@@ -132,9 +132,8 @@ async fn wireshark_reads_the_header_the_gate_sends() {
     let backend = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = backend.local_addr().unwrap();
     let gate = Gate::start(&format!(
-        "[defaults]\nready = \"tcp\"\n\
-         [server.one]\nhosts = [\"v1.test\"]\naddress = \"{address}\"\nproxy_protocol = \"v1\"\n\
-         [server.two]\nhosts = [\"v2.test\"]\naddress = \"{address}\"\nproxy_protocol = \"v2\"\n"
+        "[server.one]\nready = \"tcp\"\nhosts = [\"v1.test\"]\naddress = \"{address}\"\nproxy_protocol = \"v1\"\n\
+         [server.two]\nready = \"tcp\"\nhosts = [\"v2.test\"]\naddress = \"{address}\"\nproxy_protocol = \"v2\"\n"
     ))
     .await;
 

@@ -234,6 +234,7 @@ pub fn spec() -> Spec {
         start_timeout: Duration::from_secs(300),
         cooldown: Duration::from_secs(60),
         wait: Wait::Hold,
+        modded_room: false,
         hold: Duration::from_secs(25),
         players: Players::Game,
         ready: Ready::Status,
@@ -241,6 +242,7 @@ pub fn spec() -> Spec {
         wakers: Wakers::default(),
         send_proxy: None,
         rewrite_host: None,
+        public_address: None,
         texts: Texts {
             asleep: none(),
             starting: none(),
@@ -249,6 +251,10 @@ pub fn spec() -> Spec {
             failed: none(),
             unreachable: none(),
             wait: none(),
+            title: none(),
+            subtitle: none(),
+            welcome: none(),
+            rejoin: none(),
         },
     }
 }

@@ -29,6 +29,7 @@ waking_at_once = 100
 [log]
 level = "debug"
 [defaults]
+wait = "hold"
 cooldown = "1s"
 hold = "28s"
 "#;

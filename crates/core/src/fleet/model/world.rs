@@ -9,6 +9,8 @@ use super::naive::{Known, Naive};
 use super::site::{End, Process, Site};
 use super::{Op, SITES, TIMEOUTS, Who};
 use crate::fleet::*;
+use crate::knock::{Knock, Player, Purpose, Seat, Verdict};
+use crate::ladder::Client;
 use crate::service::{Players, Spec};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -67,6 +69,7 @@ impl World {
             waking_at_once: 2,
             awake_at_once: None,
             wake_rate: Rate { burst: 1, every: Duration::ZERO },
+            limbo: Caps { per_source: 64, total: 1000 },
             trusted: Vec::new(),
         };
         Self {
@@ -208,14 +211,16 @@ impl World {
 
     fn join(&mut self, site: usize, who: Who) -> Checked {
         let now = self.now;
-        let player = |name: &str| Purpose::Login(Player { name: name.to_owned(), uuid: None });
+        let player =
+            |name: &str| Purpose::Login(Player { name: name.to_owned(), uuid: None }, Client::default());
         let (site, host, purpose) = match who {
             Who::Friend => (site, format!("s{site}.example.com"), player("Friend")),
             Who::Stranger => (site, format!("s{site}.example.com"), player("stranger")),
             Who::Scanner => (0, "198.51.100.1".to_owned(), player("friend")),
             Who::Browser => (site, format!("s{site}.example.com"), Purpose::Status),
         };
-        let knock = Knock { host: HostName::parse(&host).ok(), purpose, source: [192, 0, 2, 1].into() };
+        let knock =
+            Knock { host: HostName::parse(&host).ok(), purpose, source: [192, 0, 2, 1].into(), pass: None };
         let before: Vec<_> = (0..SITES).map(|site| self.word(site)).collect();
         let verdict = self.both(|fleet| fleet.admit(&knock, now))?;
         let heard = match verdict {
@@ -489,10 +494,10 @@ impl World {
 
     /// The view that was published last is still true.
     fn check_view(&mut self) -> Checked {
-        if let Some(view) = self.lazy.take_view(self.now) {
+        if let Some(view) = self.lazy.take_view() {
             self.view = view;
         }
-        self.eager.take_view(self.now);
+        self.eager.take_view();
         let reports = self.lazy.reports(self.now);
         let published: Vec<_> =
             self.view.values().map(|f| (&f.service, &f.state, &f.spec, &f.learned)).collect();
@@ -532,7 +537,7 @@ impl World {
         if self.naive[site].known == Known::Nothing && !self.naive[site].stale {
             return "gone";
         }
-        self.lazy.face(&self.sites[site].id, self.now).map_or("gone", |face| face.state.word())
+        self.lazy.face(&self.sites[site].id).map_or("gone", |face| face.state.word())
     }
 
     /// What the gate was told of it last.

@@ -69,19 +69,13 @@ impl Record {
         })
     }
 
-    pub(in crate::fleet) fn face(&self, now: Moment) -> Face {
-        let usual = self.learned.boot_time();
-        let eta = match &self.wake {
-            Some(wake) if wake.step != Step::Queued => {
-                usual.map(|usual| usual.saturating_sub(now.since(wake.asked)))
-            }
-            Some(_) | None => usual,
-        };
+    pub(in crate::fleet) fn face(&self) -> Face {
+        let started = self.wake.as_ref().filter(|wake| wake.step != Step::Queued).map(|wake| wake.asked);
         Face {
             service: self.id.clone(),
             spec: Arc::clone(&self.spec),
             state: self.shown.clone(),
-            eta: eta.filter(|eta| !eta.is_zero()),
+            started,
             learned: Arc::clone(&self.learned),
         }
     }
@@ -101,7 +95,7 @@ impl Record {
             problems.push("it runs, but at no address the gate can reach".to_owned());
         }
         Report {
-            face: self.face(now),
+            face: self.face(),
             since: self.shown_since,
             seats: self.seats.len(),
             online: self.online,
@@ -135,7 +129,8 @@ impl Record {
         }
         match &self.believed {
             State::Running(_) if !self.is_ready() => {
-                State::Starting { reason: "it runs, the game does not answer yet".to_owned() }
+                let usual = || "it runs, the game does not answer yet".to_owned();
+                State::Starting { reason: self.news.clone().unwrap_or_else(usual) }
             }
             state @ (State::Running(_)
             | State::Asleep
