@@ -1,6 +1,7 @@
 //! The Minecraft edge: from an accepted connection to a relayed one.
 
 pub mod door;
+mod guest;
 mod hold;
 mod limbo;
 pub mod listener;

@@ -19,7 +19,6 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::hold::{Outcome, decided};
-use super::opening::Opening;
 use super::pass::COOKIE;
 use super::{Gateway, refuse};
 use crate::errors::chain;
@@ -89,9 +88,9 @@ pub struct Home {
 
 impl Home {
     /// Where the service says, or where the client itself came in: what stands in its handshake has been resolved,
-    /// and leads here.
-    pub fn of(opening: &Opening, public: Option<&Endpoint>) -> Self {
-        let (host, port) = match (public, &opening.knock) {
+    /// and leads here. Some say no port; then it is the one that the gate is `listening` on.
+    pub fn of(knock: &Knock, listening: u16, public: Option<&Endpoint>) -> Self {
+        let (host, port) = match (public, knock) {
             (Some(Endpoint { host, port }), _) => (&**host, *port),
             (None, Knock::Login { handshake, .. } | Knock::Status { handshake, .. }) => {
                 (Address::cut(&handshake.address).host, handshake.port)
@@ -100,7 +99,7 @@ impl Home {
         };
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         let host = host.strip_suffix('.').unwrap_or(host).to_owned();
-        Self { host, port: if port == 0 { opening.local.port() } else { port } }
+        Self { host, port: if port == 0 { listening } else { port } }
     }
 }
 
@@ -404,13 +403,9 @@ mod tests {
             let handshake =
                 Handshake { protocol: 767, address: address.to_owned(), port, intent: Intent::Login };
             let start = LoginStart { name: "Ann".to_owned(), uuid: None };
-            let opening = Opening {
-                knock: Knock::Login { handshake, start, consumed: 0 },
-                raw: Vec::new(),
-                client: "192.0.2.1:1".parse().unwrap(),
-                local: "127.0.0.1:25599".parse().unwrap(),
-            };
-            assert_eq!(Home::of(&opening, public), Home { host: host.to_owned(), port: to }, "{address}");
+            let knock = Knock::Login { handshake, start, consumed: 0 };
+            let home = Home::of(&knock, 25_599, public);
+            assert_eq!(home, Home { host: host.to_owned(), port: to }, "{address}");
         }
     }
 }

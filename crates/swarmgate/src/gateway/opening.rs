@@ -8,7 +8,7 @@ use std::time::Duration;
 use swarmgate_core::config::{Listener, ProxyProtocol};
 use swarmgate_minecraft::knock::{self, Knock};
 use swarmgate_minecraft::proxy_header::{self, Addresses, HeaderError};
-use swarmgate_minecraft::{Malformed, legacy};
+use swarmgate_minecraft::{Malformed, frame, legacy};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 
@@ -190,8 +190,19 @@ async fn read_knock(
     }
 }
 
+/// The body of the next packet, from a client that has nothing else to say before it is answered.
+pub async fn packet(stream: &TcpStream, limit: usize, deadline: Instant) -> Result<Vec<u8>, NoOpening> {
+    let mut bytes = Vec::new();
+    loop {
+        if let Some(frame) = frame::split(&bytes, limit)? {
+            return Ok(frame.body.to_vec());
+        }
+        more(stream, &mut bytes, deadline).await?;
+    }
+}
+
 /// Appends what has arrived, at least one byte.
-pub async fn more(stream: &TcpStream, raw: &mut Vec<u8>, deadline: Instant) -> Result<(), NoOpening> {
+async fn more(stream: &TcpStream, raw: &mut Vec<u8>, deadline: Instant) -> Result<(), NoOpening> {
     loop {
         if timeout_at(deadline, stream.readable()).await.is_err() {
             return Err(if raw.is_empty() { NoOpening::Silent } else { NoOpening::Slow });

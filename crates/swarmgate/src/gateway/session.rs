@@ -8,23 +8,24 @@ use std::time::{Duration, SystemTime};
 
 use swarmgate_core::config::{Listener, Proxies, UnknownHost};
 use swarmgate_core::knock::{Knock, Player, Purpose, Refusal, Target, Verdict, Waiting};
-use swarmgate_core::ladder::{Client, Exit, Rung};
+use swarmgate_core::ladder::{self, Exit, Rung};
 use swarmgate_core::name::HostName;
 use swarmgate_core::service::ServiceId;
 use swarmgate_minecraft::address::{Address, Tail};
 use swarmgate_minecraft::handshake::{self, Handshake, Intent, Rewrite};
 use swarmgate_minecraft::knock::Knock as Wire;
-use swarmgate_minecraft::limbo::{Guest, Session};
-use swarmgate_minecraft::proxy_header;
-use swarmgate_minecraft::{frame, login};
+use swarmgate_minecraft::limbo::Session;
+use swarmgate_minecraft::{login, proxy_header};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 
 use super::door::{Deed, Open, Place, Room};
+use super::guest::{self, NoGuest};
 use super::limbo::{Home, Limbo};
 use super::opening::{self, Caller, NoOpening, Opening};
 use super::pass::COOKIE;
+use super::refuse::Client;
 use super::{Gateway, hold, listener, refuse, relay, status};
 use crate::dial::{DialError, dial};
 use crate::errors::chain;
@@ -192,15 +193,9 @@ impl Visit {
     /// Asks for the pass; `None` if the client has none that is valid. Its answer is for the gate alone.
     async fn ask_for_pass(&mut self, player: &str) -> Result<Option<ServiceId>, NoOpening> {
         self.stream.write_all(&login::cookie_request(COOKIE)).await?;
-        let mut answer = Vec::new();
-        let cookie = loop {
-            if let Some(frame) = frame::split(&answer, LONGEST_PASS)? {
-                break login::parse_cookie(frame.body, COOKIE)?.map(<[u8]>::to_vec);
-            }
-            opening::more(&self.stream, &mut answer, self.deadline).await?;
-        };
-        let cookie = cookie.unwrap_or_default();
-        let service = self.gateway.passes.check(&cookie, player, SystemTime::now());
+        let answer = opening::packet(&self.stream, LONGEST_PASS, self.deadline).await?;
+        let cookie = login::parse_cookie(&answer, COOKIE)?.unwrap_or_default();
+        let service = self.gateway.passes.check(cookie, player, SystemTime::now());
         Ok(service.and_then(|service| self.gateway.fleet.look(|core, _| core.named(service).ok())))
     }
 
@@ -223,21 +218,31 @@ impl Visit {
         tracing::debug!(client = %self.opening.client, service = %seat.service(), %landing, "waits");
         self.gateway.metrics.waits(&landing);
         match (landing.rung, exit) {
-            (Rung::World | Rung::Room, Exit::Transfer) => self.limbo(seat, knock).await,
+            (Rung::World | Rung::Room, Exit::Transfer) => Box::pin(self.limbo(seat, knock)).await,
             (Rung::World | Rung::Room, Exit::Rejoin) => self.hold(seat, hold, Some(knock)).await,
             (Rung::Hold | Rung::Disconnect, _) => self.hold(seat, hold, None).await,
         }
     }
 
     /// Inside the game. What comes after it is another connection.
-    async fn limbo(self: Box<Self>, seat: TakenSeat, knock: Knock) -> Option<Joined> {
+    async fn limbo(mut self: Box<Self>, seat: TakenSeat, knock: Knock) -> Option<Joined> {
         let exit = knock.client()?.exit();
         let face = self.gateway.fleet.look(|core, _| core.face(seat.service()))?;
-        let home = Home::of(&self.opening, face.spec.public_address.as_ref());
-        let session = Session::new(&guest(&self.opening)?, Duration::ZERO)?;
+        let proxies = self.gateway.config.borrow().proxies.clone();
+        let guest = match guest::meet(&mut self.stream, &self.opening, &proxies).await {
+            Ok(guest) => guest,
+            Err(error) => {
+                self.unknown_guest(&error);
+                let client = Client::of(&self.opening);
+                refuse::waited(self.stream, client, &face, self.gateway.fleet.now()).await;
+                return None;
+            }
+        };
+        let listening = self.opening.addresses(&self.stream).ok()?.destination.port();
+        let home = Home::of(&self.opening.knock, listening, face.spec.public_address.as_ref());
+        let session = Session::new(&guest, Duration::ZERO)?;
         let Self { stream, gateway, .. } = *self;
-        // Boxed by itself, so that nobody else pays for it.
-        Box::pin(Limbo { stream, session, gateway, knock, exit, home }.wait(seat)).await;
+        Limbo { stream, session, gateway, knock, exit, home }.wait(seat).await;
         None
     }
 
@@ -256,13 +261,8 @@ impl Visit {
             let face = self.gateway.fleet.look(|core, _| core.face(&target.service))?;
             let still_up = face.state.word() == "running";
             if dials == DIALS || !still_up || Instant::now() >= self.give_up {
-                refuse::unreachable(
-                    self.stream,
-                    refuse::Client::of(&self.opening),
-                    &face,
-                    self.gateway.fleet.now(),
-                )
-                .await;
+                refuse::unreachable(self.stream, Client::of(&self.opening), &face, self.gateway.fleet.now())
+                    .await;
                 return None;
             }
             tokio::time::sleep_until(self.give_up.min(Instant::now() + DIAL_AGAIN)).await;
@@ -282,13 +282,7 @@ impl Visit {
             Err(full) => {
                 self.gateway.metrics.refused(full.kind());
                 let face = self.gateway.fleet.look(|core, _| core.face(seat.service()))?;
-                refuse::waited(
-                    self.stream,
-                    refuse::Client::of(&self.opening),
-                    &face,
-                    self.gateway.fleet.now(),
-                )
-                .await;
+                refuse::waited(self.stream, Client::of(&self.opening), &face, self.gateway.fleet.now()).await;
                 return None;
             }
         };
@@ -306,7 +300,7 @@ impl Visit {
             hold::Outcome::Gone => {
                 refuse::say(
                     self.stream,
-                    refuse::Client::of(&self.opening),
+                    Client::of(&self.opening),
                     &Refusal::UnknownHost,
                     self.gateway.fleet.now(),
                 )
@@ -316,16 +310,10 @@ impl Visit {
             hold::Outcome::Over | hold::Outcome::Failed => {
                 drop(place);
                 if let (hold::Outcome::Over, Some(knock)) = (&outcome, then) {
-                    return self.limbo(seat, knock).await;
+                    return Box::pin(self.limbo(seat, knock)).await;
                 }
                 let face = self.gateway.fleet.look(|core, _| core.face(seat.service()))?;
-                refuse::waited(
-                    self.stream,
-                    refuse::Client::of(&self.opening),
-                    &face,
-                    self.gateway.fleet.now(),
-                )
-                .await;
+                refuse::waited(self.stream, Client::of(&self.opening), &face, self.gateway.fleet.now()).await;
                 None
             }
         }
@@ -347,7 +335,7 @@ impl Visit {
                 status::refused(self.stream, &self.opening, &refusal, now, self.deadline).await
             }
             (Purpose::Login(..), _) => {
-                refuse::say(self.stream, refuse::Client::of(&self.opening), &refusal, now).await
+                refuse::say(self.stream, Client::of(&self.opening), &refusal, now).await
             }
         }
         None
@@ -358,7 +346,7 @@ impl Visit {
             Deed::Status => self.gateway.metrics.refused("status_rate"),
             Deed::Login => {
                 self.gateway.metrics.refused("login_rate");
-                refuse::too_often(self.stream, refuse::Client::of(&self.opening)).await;
+                refuse::too_often(self.stream, Client::of(&self.opening)).await;
             }
         }
         None
@@ -408,6 +396,13 @@ impl Visit {
         tracing::info!(?received, host, ?nearest, more, "no service has this hostname");
     }
 
+    fn unknown_guest(&self, error: &NoGuest) {
+        self.gateway.metrics.session_failed("forwarding");
+        if let Some(more) = self.gateway.quiet.allow("forwarding") {
+            tracing::warn!(proxy = %self.opening.client.ip(), error = %chain(error), more, "who waits behind a proxy is not known");
+        }
+    }
+
     fn unreachable(&self, target: &Target, error: &DialError) {
         self.gateway.metrics.session_failed("unreachable");
         if let Some(more) = self.gateway.quiet.allow("unreachable") {
@@ -426,36 +421,25 @@ fn to_core(opening: &Opening, proxies: &Proxies) -> Knock {
         }
         Wire::LegacyLogin(login) => {
             let player = Player { name: login.name.clone(), uuid: None };
-            Purpose::Login(player, Client::default())
+            Purpose::Login(player, ladder::Client::default())
         }
     };
     Knock { host: HostName::parse(cut.host).ok(), purpose, source: opening.client.ip(), pass: None }
 }
 
-fn client_of(handshake: &Handshake, address: &Address<'_>, from_proxy: bool) -> Client {
+fn client_of(handshake: &Handshake, address: &Address<'_>, from_proxy: bool) -> ladder::Client {
     let (modded, forwarded) = match address.tail {
         Tail::Forge(_) | Tail::Filter(Some(_)) => (true, false),
         Tail::Forwarded(_) => (false, true),
         Tail::None | Tail::Filter(None) | Tail::Other => (false, false),
     };
-    Client {
+    ladder::Client {
         protocol: handshake.protocol,
         modded,
         proxied: forwarded || from_proxy,
         addressed: !address.host.is_empty(),
         transferred: handshake.intent == Intent::Transfer,
     }
-}
-
-/// Who waits, as the login says. Nothing of it is verified, and nothing is done with it but to greet.
-fn guest(opening: &Opening) -> Option<Guest> {
-    let Wire::Login { handshake, start, .. } = &opening.knock else { return None };
-    let uuid = match Address::cut(&handshake.address).tail {
-        Tail::Forwarded(forwarded) => Some(forwarded.uuid),
-        Tail::None | Tail::Forge(_) | Tail::Filter(_) | Tail::Other => start.uuid,
-    };
-    let (protocol, name, uuid) = (handshake.protocol, start.name.clone(), uuid.unwrap_or_default());
-    Some(Guest { protocol, name, uuid, properties: Vec::new() })
 }
 
 fn address_of(knock: &Wire) -> &str {
