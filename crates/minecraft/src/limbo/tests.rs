@@ -1,6 +1,7 @@
+mod any_split;
+
 use std::time::Duration;
 
-use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
@@ -156,6 +157,30 @@ fn into_the_world() {
         expected.extend([play.chunk; 9]);
         expected.push(play.title_times);
         assert_eq!(ids, expected, "{protocol}");
+    }
+}
+
+/// The sizes tell the layouts apart; what is in them, clients that others have written read in other tests.
+#[test]
+fn layouts_of_the_world() {
+    for (protocols, login, spawn, position, chunk) in [
+        (766..=767, 64, 12, 34, 465),
+        (768..=769, 65, 12, 61, 465),
+        (770..=772, 65, 12, 61, 411),
+        (773..=774, 65, 34, 61, 411),
+        (775..=775, 65, 34, 61, 444),
+    ] {
+        for protocol in protocols {
+            let play = ids::play(protocol).unwrap();
+            let mut session = in_room(protocol);
+            session.enter(START);
+            session.output();
+            receive(&mut session, &[acknowledged()]);
+            let packets = sent(&session.output());
+            let size = |id| packets.iter().find(|(other, _)| *other == id).map(|(_, fields)| fields.len());
+            let sizes = [play.login, play.spawn, play.position, play.chunk].map(size);
+            assert_eq!(sizes, [login, spawn, position, chunk].map(Some), "{protocol}");
+        }
     }
 }
 
@@ -494,70 +519,4 @@ fn long_packets_pass_by_and_floods_do_not() {
         session.receive(&long, START + Duration::from_secs(6 * second)).unwrap();
     }
     assert!(session.held() <= 16, "{}", session.held());
-}
-
-/// Everything that comes of bytes in these pieces: before and after the shell's answer to the first ones.
-fn story(protocol: i32, before: &[&[u8]], after: &[&[u8]]) -> (Vec<u8>, Vec<Event>, Option<Broken>) {
-    let mut session = Session::new(&guest(protocol), START).unwrap();
-    let mut out = session.output();
-    let mut broken = None;
-    for pieces in [before, after] {
-        for piece in pieces {
-            broken = broken.or_else(|| session.receive(piece, START).err());
-            out.extend(session.output());
-            assert!(session.held() < 16 * 1024, "{}", session.held());
-        }
-        session.enter(START);
-    }
-    (out, std::iter::from_fn(|| session.event()).collect(), broken)
-}
-
-fn cut<'a>(mut bytes: &'a [u8], sizes: &[usize]) -> Vec<&'a [u8]> {
-    let mut pieces = Vec::new();
-    for size in sizes.iter().cycle() {
-        let (piece, rest) = bytes.split_at((*size).min(bytes.len()));
-        pieces.push(piece);
-        bytes = rest;
-        if bytes.is_empty() {
-            break;
-        }
-    }
-    pieces
-}
-
-/// Packets that a client may send, and noise.
-fn parts() -> impl Strategy<Value = Vec<(u8, Vec<u8>)>> {
-    proptest::collection::vec((0_u8..12, proptest::collection::vec(any::<u8>(), 0..40)), 0..10)
-}
-
-fn bytes_of(parts: Vec<(u8, Vec<u8>)>, releases: &[&str]) -> Vec<u8> {
-    let bytes = parts.into_iter().flat_map(|(kind, noise)| match kind {
-        0..=2 => acknowledged(),
-        3 => brand("vanilla"),
-        4..=6 => packs(&releases[..1]),
-        7 => packs(&[]),
-        8 => packet(noise.len().try_into().unwrap(), &noise),
-        9 => packet(4, &noise[..noise.len().min(8)]),
-        10 => packet(7, &noise),
-        _ => noise,
-    });
-    bytes.collect()
-}
-
-proptest! {
-    #[test]
-    fn any_split_is_the_same(
-        protocol in 766_i32..=777,
-        arriving: bool,
-        before in parts(),
-        after in parts(),
-        sizes in proptest::collection::vec(1_usize..30, 1..8),
-    ) {
-        let releases = Protocol(protocol).releases();
-        let arrival = [acknowledged(), packs(&releases[..1])].concat();
-        let before = [if arriving { arrival } else { vec![] }, bytes_of(before, releases)].concat();
-        let after = bytes_of(after, releases);
-        let whole = story(protocol, &[&before], &[&after]);
-        prop_assert_eq!(whole, story(protocol, &cut(&before, &sizes), &cut(&after, &sizes)));
-    }
 }
