@@ -3,6 +3,7 @@
 //! (minecraft.wiki, Java Edition protocol).
 
 mod framing;
+mod sight;
 #[cfg(test)]
 mod tests;
 
@@ -14,8 +15,9 @@ use uuid::Uuid;
 use crate::field::{Reader, write_text};
 use crate::ids::{self, Configuration, Play};
 use crate::version::Protocol;
-use crate::{Malformed, frame, login, nbt, varint};
+use crate::{Malformed, frame, limbo, login, nbt, varint};
 use framing::Framing;
+pub use sight::Sight;
 
 /// The most bytes a frame may have, its length included: what 3 bytes of length can say.
 const LONGEST_FRAME: usize = (1 << 21) - 1 + 3;
@@ -72,19 +74,21 @@ pub struct Seen {
 }
 
 /// What one packet leads to.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Step {
     /// To be sent at once.
     pub send: Vec<u8>,
     pub event: Option<Event>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// The server has let the player in, and nothing more is known of this protocol.
     LoggedIn,
     /// The game has begun: since 1.20.2 with its first packet, before that with the login's end.
     Joined,
+    /// There is something to read. With it, too, the game has begun, save for a dialog.
+    Saw(Sight),
     /// A text component, or plain text.
     SentAway(Value),
     /// The server asks for encryption: a player would now prove the account.
@@ -112,7 +116,7 @@ impl Client {
     }
 
     /// Goes one packet further. `None` if more bytes are needed. After an error or any event but
-    /// [`Event::Joined`] there is nothing more to do on this connection.
+    /// [`Event::Joined`] and [`Event::Saw`] there is nothing more to do on this connection.
     pub fn step(&mut self) -> Result<Option<Step>, Malformed> {
         let Some(frame) = frame::split(&self.received, LONGEST_FRAME)? else { return Ok(None) };
         let consumed = frame.consumed;
@@ -134,6 +138,11 @@ impl Client {
 
     pub const fn seen(&self) -> &Seen {
         &self.seen
+    }
+
+    /// Whether it is in a gate's world to wait in, not on a server.
+    pub fn is_waiting(&self) -> bool {
+        self.stage == Stage::Play && self.seen.brand.as_deref() == Some(limbo::BRAND)
     }
 
     /// Whether it can answer the game's keep-alives, and so stay.
@@ -242,11 +251,29 @@ impl Client {
             }
             Configuration::StoreCookie => self.store(fields),
             Configuration::Transfer => transferred(fields),
-            // None: so the server sends all of its registries.
-            Configuration::KnownPacks => self.send(answers.known_packs, |body| body.push(0)),
+            Configuration::KnownPacks => self.known_packs(answers.known_packs, fields),
             Configuration::Conduct => self.send(answers.conduct, |_| {}),
+            Configuration::Other if ids::setup(self.protocol).show_dialog == Some(id) => {
+                Ok(Step { event: sight::dialog(fields).map(Event::Saw), ..Step::default() })
+            }
             Configuration::Other => Ok(Step::default()),
         }
+    }
+
+    /// The game's own pack, of the newest release that it is offered for, as a player's client has it.
+    fn known_packs(&self, answer: i32, mut fields: Reader<'_>) -> Result<Step, Malformed> {
+        let releases = Protocol(self.protocol).releases();
+        let mut known = None;
+        for _ in 0..fields.varint()? {
+            let pack = [fields.text(LONGEST_KEY)?, fields.text(LONGEST_KEY)?, fields.text(LONGEST_KEY)?];
+            if matches!(pack, ["minecraft", "core", release] if releases.contains(&release)) {
+                known = Some(pack);
+            }
+        }
+        self.send(answer, |body| {
+            body.push(known.is_some().into());
+            known.iter().flatten().for_each(|part| write_text(part, body));
+        })
     }
 
     fn play(&mut self, id: i32, fields: Reader<'_>) -> Result<Step, Malformed> {
@@ -270,7 +297,8 @@ impl Client {
             same if same == ids.cookie => self.cookie(ids.answer_cookie, fields),
             same if same == ids.store_cookie => self.store(fields),
             same if same == ids.transfer => transferred(fields),
-            _ => Ok(Step::default()),
+            _ if self.protocol < NBT_TEXTS => Ok(Step::default()),
+            _ => Ok(Step { event: sight::of(ids, id, fields).map(Event::Saw), ..Step::default() }),
         }
     }
 

@@ -24,6 +24,9 @@ use crate::text::Component;
 
 pub use session::Session;
 
+/// What the world to wait in calls itself, as servers do.
+pub const BRAND: &str = "Swarmgate";
+
 /// The best place known to work for a protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Offer {

@@ -6,6 +6,7 @@ mod read;
 use serde_json::Value;
 
 pub use read::read;
+pub(crate) use read::take;
 
 /// A JSON value as nameless NBT: tag and payload. Nulls in objects are left out.
 pub fn network(value: &Value) -> Vec<u8> {

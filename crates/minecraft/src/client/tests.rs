@@ -89,6 +89,12 @@ fn what_a_server_may_ask() {
         (766, packet(5, b"1234"), Some(packet(5, b"1234"))),
         (766, packet(9, &UUID), Some(packet(6, &[&UUID[..], b"\x01"].concat()))),
         (767, packet(0x0e, b"\x00"), Some(packet(7, b"\0"))),
+        (767, packet(0x0e, b"\x01\x09minecraft\x04core\x061.20.6"), Some(packet(7, b"\0"))),
+        (
+            767,
+            packet(0x0e, b"\x02\x09minecraft\x04core\x041.21\x09minecraft\x04core\x061.21.1"),
+            Some(packet(7, b"\x01\x09minecraft\x04core\x061.21.1")),
+        ),
         (767, packet(0x00, b"\x03a:b"), Some(cookie(b"\x03a:b\0"))),
         (773, packet(0x13, b"\x04Rule"), Some(packet(9, b""))),
         (777, packet(0x0f, b"\x00"), Some(packet(7, b"\0"))),
@@ -139,6 +145,23 @@ fn ways_to_end() {
     ] {
         assert_eq!(run(&mut client(protocol), &packets).1, expected, "{protocol} {packets:02x?}");
     }
+}
+
+#[test]
+fn what_there_is_to_read() {
+    let title = |words: &str| Event::Saw(Sight::Title(json!(words)));
+    let brand = packet(1, b"\x0fminecraft:brand\x09Swarmgate");
+    let text = nbt::network(&json!("hi"));
+    let mut waiting = client(775);
+    let (_, event) = run(&mut waiting, &[success(775), brand, packet(3, b""), packet(0x72, &text)]);
+    assert_eq!((event, waiting.is_waiting()), (Some(title("hi")), true));
+    let dialog = nbt::network(&json!({"type": "notice", "title": "hi"}));
+    let mut room = client(777);
+    let (_, event) = run(&mut room, &[success(777), packet(0x13, &dialog)]);
+    assert_eq!(
+        (event, room.is_waiting()),
+        (Some(Event::Saw(Sight::Dialog { title: json!("hi"), body: vec![] })), false)
+    );
 }
 
 #[test]

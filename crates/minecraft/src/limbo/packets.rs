@@ -72,7 +72,7 @@ pub(super) fn known_packs(ids: &Setup, releases: &[&str], out: &mut Vec<u8>) {
 pub(super) fn brand(ids: &Setup, out: &mut Vec<u8>) {
     write(out, ids.payload, |body| {
         write_text("minecraft:brand", body);
-        write_text("Swarmgate", body);
+        write_text(super::BRAND, body);
     });
 }
 

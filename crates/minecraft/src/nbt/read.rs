@@ -19,9 +19,13 @@ const DEEPEST: usize = 64;
 /// Reads a nameless root. A byte becomes a boolean, because that is what the bytes of a text component are, and
 /// what a mixed list wraps is unwrapped.
 pub fn read(bytes: &[u8]) -> Result<Value, Malformed> {
-    let mut fields = Reader::new(bytes);
+    take(&mut Reader::new(bytes))
+}
+
+/// The same, from the front of what may go on.
+pub(crate) fn take(fields: &mut Reader<'_>) -> Result<Value, Malformed> {
     let tag = fields.u8()?;
-    payload(tag, &mut fields, 0)
+    payload(tag, fields, 0)
 }
 
 fn payload(tag: u8, fields: &mut Reader<'_>, depth: usize) -> Result<Value, Malformed> {

@@ -1,4 +1,6 @@
-//! `join`: what happens to a player who joins, up to the game's first packet.
+//! `join`: what happens to a player who joins, through every wait, up to the game's first packet.
+
+mod steps;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -6,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Value, json};
 use swarmgate_core::span;
-use swarmgate_minecraft::client::{Client, Cookies, Event};
+use swarmgate_minecraft::client::{Client, Cookies, Event, Stage};
 use swarmgate_minecraft::handshake::{Handshake, Intent};
 use swarmgate_minecraft::login::{LONGEST_NAME, LoginStart};
 use swarmgate_minecraft::text::plain_of;
@@ -17,6 +19,7 @@ use uuid::Uuid;
 use super::output::{Output, complaint};
 use super::reach::{Address, Reach, Reached, Trouble, seconds};
 use super::terminal::{is_coloured, paragraph, plain};
+use steps::{Step, Steps};
 
 /// From then on a wait is worth a line.
 const NOTICE: Duration = Duration::from_secs(2);
@@ -44,6 +47,7 @@ struct Journey {
     reached: Reached,
     /// Where servers sent the player, in order.
     transfers: Vec<Address>,
+    steps: Steps,
     took: Duration,
 }
 
@@ -58,15 +62,18 @@ impl Join {
         Output { json: self.reach.json }.print(&json, |_| self.human(&journey))?;
         Ok(match journey.event {
             Event::SentAway(_) => ExitCode::FAILURE,
-            Event::Joined | Event::LoggedIn | Event::ProofWanted | Event::Transferred { .. } => {
-                ExitCode::SUCCESS
-            }
+            Event::Joined
+            | Event::Saw(_)
+            | Event::LoggedIn
+            | Event::ProofWanted
+            | Event::Transferred { .. } => ExitCode::SUCCESS,
         })
     }
 
     /// From server to server until one keeps the player or sends it away.
     async fn travel(&self) -> Result<Journey, Trouble> {
         let started = Instant::now();
+        let mut steps = Steps::new();
         let mut transfers = Vec::new();
         let mut client = Client::new(self.reach.protocol, Cookies::new());
         let mut address = self.reach.address.clone();
@@ -78,13 +85,13 @@ impl Join {
             } else {
                 self.reach.look_up_and_connect(&address).await?
             };
-            let event = self.log_in(&mut client, &mut reached, &address, intent).await?;
+            let event = self.log_in(&mut client, &mut reached, (&address, intent), &mut steps).await?;
             let Event::Transferred { host, port } = event else {
-                return Ok(Journey { event, client, reached, transfers, took: started.elapsed() });
+                return Ok(Journey { event, client, reached, transfers, steps, took: started.elapsed() });
             };
             address = Address { host, port };
             intent = Intent::Transfer;
-            complaint(&format!("transferred to {}", plain(&address.to_string())));
+            steps.take(Step::Transferred(address.clone()));
             transfers.push(address.clone());
             client = Client::new(self.reach.protocol, client.into_cookies());
         }
@@ -95,8 +102,8 @@ impl Join {
         &self,
         client: &mut Client,
         reached: &mut Reached,
-        address: &Address,
-        intent: Intent,
+        (address, intent): (&Address, Intent),
+        steps: &mut Steps,
     ) -> Result<Event, Trouble> {
         let protocol = self.reach.protocol;
         let Address { host, port } = reached.said(address, protocol, true).clone();
@@ -104,32 +111,34 @@ impl Join {
         let start = LoginStart { name: self.name.clone(), uuid: self.uuid };
         reached.send(&[handshake.encode(), start.encode(protocol)].concat()).await?;
 
-        let notice = Instant::now() + NOTICE;
-        let mut told = false;
+        let mut place = Place { stage: client.stage(), since: Instant::now(), told: false };
         let mut leave = None;
         let mut received = Vec::new();
         loop {
             while let Some(step) = client.step()? {
                 reached.send(&step.send).await?;
+                let waits = place.look(client, steps);
                 match step.event {
-                    Some(Event::Joined) if leave.is_none() => leave = Some(self.leaves_at(client)),
-                    Some(Event::Joined) | None => {}
+                    Some(Event::Saw(sight)) if waits => steps.take(Step::Saw(sight)),
+                    Some(Event::Joined | Event::Saw(_)) if waits || leave.is_some() => {}
+                    Some(Event::Joined | Event::Saw(_)) => {
+                        steps.take(Step::In);
+                        leave = Some(self.leaves_at(client));
+                    }
                     Some(end) => return Ok(end),
+                    None => {}
                 }
             }
-            let until = leave.unwrap_or(notice);
+            let notice = place.since + NOTICE;
             tokio::select! {
                 read = reached.receive(&mut received) => {
                     read?;
                     client.receive(&received);
                     received.clear();
                 }
-                () = sleep_until(until), if leave.is_some() || !told => match leave {
+                () = sleep_until(leave.unwrap_or(notice)), if leave.is_some() || !place.told => match leave {
                     Some(_) => return Ok(Event::Joined),
-                    None => {
-                        complaint("waiting …");
-                        told = true;
-                    }
+                    None => place.tell(steps),
                 },
             }
         }
@@ -150,7 +159,7 @@ impl Join {
     fn to_json(&self, journey: &Journey) -> Value {
         let seen = journey.client.seen();
         let (outcome, reason) = match &journey.event {
-            Event::Joined => ("joined", None),
+            Event::Joined | Event::Saw(_) => ("joined", None),
             Event::LoggedIn => ("logged_in", None),
             Event::ProofWanted => ("online_mode", None),
             Event::SentAway(reason) => ("sent_away", Some(reason)),
@@ -164,6 +173,7 @@ impl Join {
             "reason": reason.map(|reason| plain_of(&in_english(reason))),
             "reason_component": reason,
             "seconds": journey.took.as_secs_f64(),
+            "steps": journey.steps.to_json(),
             "transfers": journey.transfers.iter().map(ToString::to_string).collect::<Vec<_>>(),
             "name": seen.player.as_ref().map(|(name, _)| name),
             "uuid": seen.player.as_ref().and_then(|(_, uuid)| uuid.map(|uuid| uuid.to_string())),
@@ -190,11 +200,46 @@ impl Join {
                 self.name,
                 Protocol(self.reach.protocol)
             ),
-            Event::Joined | Event::Transferred { .. } => {
+            Event::Joined | Event::Saw(_) | Event::Transferred { .. } => {
                 let mut lines = vec![format!("{} joined {server} after {took}.", self.name), String::new()];
                 lines.extend(seen(journey));
                 lines.join("\n")
             }
+        }
+    }
+}
+
+/// Where the player is on one connection, and since when.
+struct Place {
+    stage: Stage,
+    since: Instant,
+    /// That nothing goes on has been told.
+    told: bool,
+}
+
+impl Place {
+    /// Tells where the player has come; whether it is a place to wait in.
+    fn look(&mut self, client: &Client, steps: &mut Steps) -> bool {
+        let (stage, waits) = (client.stage(), client.is_waiting());
+        if stage != self.stage {
+            if self.stage == Stage::Login {
+                steps.take(Step::LoggedIn);
+            }
+            if waits {
+                steps.take(Step::World);
+            }
+            *self = Self { stage, since: Instant::now(), told: waits };
+        }
+        waits || stage == Stage::Configuration
+    }
+
+    /// Nothing has gone on for a while.
+    fn tell(&mut self, steps: &mut Steps) {
+        self.told = true;
+        match self.stage {
+            Stage::Login => steps.take(Step::Held),
+            Stage::Configuration => steps.take(Step::Room),
+            Stage::Play => {}
         }
     }
 }

@@ -111,6 +111,49 @@ async fn transfers_are_followed_with_their_cookies() {
     assert!(state.connections[0].bytes.windows(answer.len()).any(|bytes| bytes == answer));
 }
 
+/// As the gate of a sleeping server does it: the room, the world, and back.
+#[tokio::test]
+async fn a_wait_is_walked_through_step_by_step() {
+    let second = backend(Login::Raw(into_the_game(771))).await;
+    let port = second.address().port();
+    let text = |words: &str| Body::new().u8(8).u16(u16::try_from(words.len()).unwrap()).raw(words.as_bytes());
+    let bar = |action: i32| Body::new().uuid(9).varint(action);
+    let brand = Body::new().string("minecraft:brand").string("Swarmgate").packet(1);
+    let dialog = b"\x0a\x08\0\x04type\0\x06notice\x08\0\x05title\0\x05Hello\0";
+    let first = [
+        success(771),
+        Body::new().raw(dialog).packet(0x12),
+        brand,
+        Body::new().packet(3),
+        Body::new().i32(1).packet(0x2b),
+        text("Waking").packet(0x6b),
+        bar(0).raw(&text("a while").0).f32(0.5).varint(0).varint(0).u8(0).packet(0x09),
+        bar(2).f32(0.55).packet(0x09),
+        bar(2).f32(0.7).packet(0x09),
+        text("leave by leaving").bool(false).packet(0x72),
+        Body::new().string("127.0.0.1").varint(port.into()).packet(0x7a),
+    ];
+    let first = backend(Login::Raw(first.concat())).await;
+    let (code, json) = join(&first.address().to_string(), &["--protocol", "771"]).await;
+    assert_eq!((code, &json["outcome"]), (0, &"joined".into()), "{json}");
+    let steps = json["steps"].as_array().unwrap().iter().map(|step| (&step["step"], &step["text"]));
+    let there = json!(format!("127.0.0.1:{port}"));
+    let expected = [
+        ("logged_in", Value::Null),
+        ("dialog", "Hello".into()),
+        ("world", Value::Null),
+        ("title", "Waking".into()),
+        ("boss_bar", "a while (50 %)".into()),
+        ("boss_bar", "a while (70 %)".into()),
+        ("chat", "leave by leaving".into()),
+        ("transferred", there),
+        ("logged_in", Value::Null),
+        ("joined", Value::Null),
+    ];
+    let expected: Vec<_> = expected.into_iter().map(|(step, text)| (json!(step), text)).collect();
+    assert_eq!(steps.map(|(step, text)| (step.clone(), text.clone())).collect::<Vec<_>>(), expected);
+}
+
 #[tokio::test]
 async fn transfers_in_a_circle_end() {
     let server = backend(Login::Never).await;
@@ -139,7 +182,7 @@ async fn a_wait_is_told() {
     let server = backend(Login::Never).await;
     let said = run(&["join", &server.address().to_string(), "--timeout", "2.5"]).await;
     assert_eq!(said.code, 2);
-    assert!(said.err.starts_with("waiting …\n") && said.err.contains("has been silent"), "{}", said.err);
+    assert!(said.err.contains("  waiting …\n") && said.err.contains("has been silent"), "{}", said.err);
 }
 
 /// With compression, registries, and everything else that real servers send.
