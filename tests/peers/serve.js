@@ -1,7 +1,7 @@
 'use strict'
 // Minecraft servers (minecraft-protocol), one for each VERSION:PORT given; port 0 takes a free one.
 //
-//   node serve.js [--motd TEXT] [--online] [--transfers] [--until-eof] VERSION:PORT...
+//   node serve.js [--address ADDRESS] [--motd TEXT] [--online] [--transfers] [--until-eof] VERSION:PORT...
 //
 // Prints listening, asked (a status), handshake (a login), joined and left. A player gets what mineflayer needs to spawn, and every
 // custom payload on the channel `sg:echo` back. Ends on SIGTERM, on the console line `stop`, and with
@@ -30,7 +30,7 @@ function vouchForEveryone () {
 
 function serve (version, port) {
   const server = mc.createServer({
-    host: '127.0.0.1',
+    host: options.address ?? '127.0.0.1',
     port,
     version,
     motd: options.motd ?? `A ${version} server`,

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
-pub use self::docker::{Docker, EngineHost, Use};
+pub use self::docker::{DOCKER_GRACE, Docker, EngineHost, Use};
 pub use self::limits::Limits;
 pub use self::overrides::Override;
 pub use self::problem::{Fault, Position, Problem};

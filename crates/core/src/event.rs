@@ -12,6 +12,11 @@ pub enum Event {
         to: &'static str,
         why: String,
     },
+    /// Something is wrong with it beside its state: a sentence with the fix. Each is told once a run.
+    Problem {
+        service: ServiceId,
+        problem: String,
+    },
     RouteConflict(Conflict),
     /// Somebody else stopped it while players were in it.
     StoppedWithPlayers {

@@ -385,8 +385,8 @@ impl Fleet {
         }
         self.start_queued(now);
         for record in self.records.values_mut() {
-            let lost = record.take_lost();
-            self.effects.extend(lost.into_iter().chain(record.refresh(now)).map(Effect::Tell));
+            let news = record.take_problems().chain(record.take_lost());
+            self.effects.extend(news.chain(record.refresh(now)).map(Effect::Tell));
             self.changed |= std::mem::take(&mut record.changed);
         }
     }

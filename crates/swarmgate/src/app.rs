@@ -254,7 +254,8 @@ async fn follow(mut configs: watch::Receiver<Arc<Config>>, fleet: Fleet, door: A
             }
             event = events.recv() => match event {
                 Ok(Event::Changed { service, to, .. }) => metrics.changed(service.to_string(), to),
-                Ok(Event::RouteConflict(_) | Event::StoppedWithPlayers { .. }) | Err(RecvError::Lagged(_)) => {}
+                Ok(Event::Problem { .. } | Event::RouteConflict(_) | Event::StoppedWithPlayers { .. })
+                | Err(RecvError::Lagged(_)) => {}
                 Err(RecvError::Closed) => return,
             },
         }

@@ -232,3 +232,56 @@ pub(crate) fn encode(text: &str) -> String {
 fn lock(skew: &Mutex<Skew>) -> std::sync::MutexGuard<'_, Skew> {
     skew.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Debug;
+
+    use serde_json::json;
+    use tokio::net::UnixListener;
+    use tokio::time::Instant;
+
+    use super::*;
+
+    async fn after<T: Debug>(call: impl Future<Output = Result<T, EngineError>>) -> (Duration, String) {
+        let began = Instant::now();
+        let error = call.await.unwrap_err().to_string();
+        (began.elapsed(), error)
+    }
+
+    /// The clock goes on by itself whenever everybody waits.
+    #[tokio::test(start_paused = true)]
+    async fn an_engine_that_says_nothing_is_given_up_on() {
+        let directory = tempfile::tempdir().unwrap();
+        let socket = directory.path().join("docker.sock");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let _silent = AbortOnDropHandle::new(tokio::spawn(async move {
+            let mut open = Vec::new();
+            while let Ok(accepted) = listener.accept().await {
+                open.push(accepted);
+            }
+        }));
+        let engine = Engine::new(EngineHost::Unix(socket));
+        for ((took, error), limit, words) in [
+            (after(engine.get("/tasks?filters=x")).await, READ_WITHIN, "GET /tasks on unix:"),
+            (
+                after(engine.events(&json!({}))).await,
+                READ_WITHIN,
+                "within 10s; are its managers without a leader?",
+            ),
+            (
+                after(engine.update_service("mc", 1, &json!({}))).await,
+                WRITE_WITHIN,
+                "POST /services/mc/update",
+            ),
+            (
+                after(engine.act("mc", "start", Duration::from_secs(7))).await,
+                Duration::from_secs(7),
+                "within 7s",
+            ),
+        ] {
+            assert_eq!(took.as_secs(), limit.as_secs(), "{error}");
+            assert!(error.contains(words), "{error}");
+        }
+    }
+}

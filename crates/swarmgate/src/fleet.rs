@@ -12,6 +12,7 @@ use swarmgate_core::moment::Moment;
 use swarmgate_core::name::HostName;
 use swarmgate_core::service::{ServiceId, SourceId};
 use tokio::sync::{Notify, broadcast, mpsc, watch};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -33,7 +34,7 @@ struct Shared {
     events: broadcast::Sender<Event>,
     /// The timer must look at the next deadline again.
     due: Notify,
-    sources: Mutex<HashMap<SourceId, mpsc::UnboundedSender<Scale>>>,
+    sources: Mutex<HashMap<SourceId, Line>>,
     store: Store,
     tasks: TaskTracker,
 }
@@ -43,6 +44,43 @@ struct Shared {
 pub struct Scale {
     pub service: ServiceId,
     pub up: bool,
+}
+
+/// What a source is asked for.
+#[derive(Debug)]
+pub struct Requests {
+    pub scales: mpsc::UnboundedReceiver<Scale>,
+    pub doubts: Doubts,
+}
+
+/// The other end of [`Requests`].
+#[derive(Debug)]
+struct Line {
+    scales: mpsc::UnboundedSender<Scale>,
+    doubt: Arc<Notify>,
+}
+
+/// Reasons to look whether what ran still runs.
+#[derive(Debug)]
+pub struct Doubts {
+    raised: Arc<Notify>,
+    last: Option<Instant>,
+}
+
+impl Doubts {
+    /// A server that ends ends all its connections.
+    const TOGETHER: Duration = Duration::from_millis(20);
+    /// Strangers who ping a server that does not answer must not keep its source busy.
+    const AT_MOST_EVERY: Duration = Duration::from_secs(1);
+
+    /// Returns when there is one.
+    pub async fn next(&mut self) {
+        self.raised.notified().await;
+        let soon = Instant::now() + Self::TOGETHER;
+        let at = self.last.map_or(soon, |last| soon.max(last + Self::AT_MOST_EVERY));
+        tokio::time::sleep_until(at).await;
+        self.last = Some(at);
+    }
 }
 
 /// A [`Seat`] that gives itself back.
@@ -67,6 +105,11 @@ impl TakenSeat {
 
     pub fn service(&self) -> &ServiceId {
         &self.seat.service
+    }
+
+    /// The server, not the player, has ended the connection.
+    pub fn was_ended(self) {
+        self.fleet.doubt(&self.seat.service);
     }
 }
 
@@ -116,12 +159,22 @@ impl Fleet {
         self.shared.events.subscribe()
     }
 
-    /// Where the loop of `source` hears what to scale.
-    pub fn scales_for(&self, source: SourceId) -> mpsc::UnboundedReceiver<Scale> {
+    /// Where the loop of `source` hears what to do.
+    pub fn requests_for(&self, source: SourceId) -> Requests {
         // Unbounded by type, bounded in fact: one scale per service is in flight.
-        let (send, receive) = mpsc::unbounded_channel();
-        lock(&self.shared.sources).insert(source, send);
-        receive
+        let (send, scales) = mpsc::unbounded_channel();
+        let doubt = Arc::new(Notify::new());
+        let doubts = Doubts { raised: Arc::clone(&doubt), last: None };
+        lock(&self.shared.sources).insert(source, Line { scales: send, doubt });
+        Requests { scales, doubts }
+    }
+
+    /// A service that runs, as far as is known, ends connections or takes none: its source looks now, not when it
+    /// would have.
+    pub fn doubt(&self, service: &ServiceId) {
+        if let Some(source) = lock(&self.shared.sources).get(service.source) {
+            source.doubt.notify_one();
+        }
     }
 
     /// Decides about a knock, with a seat that is given back when it is dropped.
@@ -216,8 +269,9 @@ impl Fleet {
     }
 
     fn scale(&self, scale: Scale) {
-        let sent =
-            lock(&self.shared.sources).get(scale.service.source).map(|source| source.send(scale.clone()));
+        let sent = lock(&self.shared.sources)
+            .get(scale.service.source)
+            .map(|source| source.scales.send(scale.clone()));
         if !matches!(sent, Some(Ok(()))) {
             let (fleet, Scale { service, up }) = (self.clone(), scale);
             self.shared.tasks.spawn(async move {
@@ -242,6 +296,7 @@ fn log(event: &Event) {
         Event::Changed { service, from, to, why } => {
             tracing::info!(%service, from, to, why = why.as_str(), "state changed");
         }
+        Event::Problem { service, problem } => tracing::warn!(%service, "{problem}"),
         Event::StoppedWithPlayers { service, seats, online } => {
             tracing::warn!(%service, seats, online, "somebody else stopped it while players were in it");
         }

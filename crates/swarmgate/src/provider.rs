@@ -26,6 +26,9 @@ pub trait Source: Send + 'static {
     /// Returns when something may have changed: the caller lists again. Cancel-safe.
     fn changed(&mut self) -> impl Future<Output = ()> + Send;
 
+    /// Something that runs does not behave as if it did: what the orchestrator says next may be of the time before.
+    fn look_closely(&mut self) {}
+
     /// Asks for one (`up`) or no instance of a service. Returns once the request is accepted, not when it is
     /// done. Asking again for what is on its way changes nothing.
     fn scale(

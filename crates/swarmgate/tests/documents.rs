@@ -5,7 +5,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use swarmgate_core::config;
+use serde_json::Value;
+use swarmgate_core::service::Spec;
+use swarmgate_core::{config, labels};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
@@ -63,6 +65,32 @@ fn every_configuration_shown_checks() {
         }
     }
     assert!(seen >= 1, "no configuration was found");
+}
+
+#[test]
+fn every_label_shown_is_one() {
+    let shown = documents()
+        .into_iter()
+        .flat_map(|(path, text)| blocks(&text, "yaml").into_iter().map(move |block| (path.clone(), block)));
+    let examples = ["stack.yml", "compose.yml"].map(|name| root().join("examples").join(name));
+    let examples = examples.map(|path| (path.clone(), fs::read_to_string(path).unwrap()));
+    let mut seen = 0;
+    for (path, text) in shown.chain(examples) {
+        let file: Value =
+            serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        for (name, service) in file["services"].as_object().unwrap() {
+            for labels in [&service["labels"], &service["deploy"]["labels"]] {
+                let labels = labels.as_object().into_iter().flatten();
+                let labels =
+                    labels.map(|(key, value)| (key.clone(), value.as_str().unwrap().to_owned())).collect();
+                if let Some(labelled) = labels::parse(&labels, &Spec::default()) {
+                    assert_eq!(labelled.problems, Vec::<String>::new(), "{} {name}", path.display());
+                    seen += 1;
+                }
+            }
+        }
+    }
+    assert!(seen >= 6, "only {seen} services with labels were found");
 }
 
 #[test]

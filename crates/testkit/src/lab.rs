@@ -41,15 +41,17 @@ use crate::process::Signal;
 use node::Switch;
 
 /// How long anything in a lab may take. A node that went silent is noticed by the others after 11 to 14 s.
-pub const LIMIT: Duration = Duration::from_secs(90);
+pub const LIMIT: Duration = Duration::from_secs(180);
 
 const PREFIX: &str = "swarmgate-lab-";
 
-/// A Swarm of one manager (node 1) and any number of workers.
+/// A Swarm of one manager (node 1) and any number of workers, or of managers alone.
 #[derive(Debug)]
 pub struct Lab {
     // In this order: the nodes end before what they stand on.
     nodes: Vec<Node>,
+    /// The number of the one that is asked.
+    manager: usize,
     switch: Switch,
     directory: TempDir,
 }
@@ -61,6 +63,18 @@ impl Lab {
     /// # Panics
     /// When the engines do not start or do not find each other.
     pub async fn start(nodes: usize) -> Option<Self> {
+        Self::start_with(nodes, "Worker").await
+    }
+
+    /// The same, and every node is a manager. Node 1 leads them and is the one that is asked.
+    ///
+    /// # Panics
+    /// As [`Lab::start`].
+    pub async fn start_managers(nodes: usize) -> Option<Self> {
+        Self::start_with(nodes, "Manager").await
+    }
+
+    async fn start_with(nodes: usize, others: &str) -> Option<Self> {
         if let Err(why) = possible() {
             peers::skip(&why);
             return None;
@@ -70,18 +84,18 @@ impl Lab {
         let directory = tempfile::Builder::new().prefix(&prefix).tempdir().expect("a directory");
         let switch = Switch::start();
         let nodes = (1..=nodes).map(|number| Node::start(number, directory.path(), &switch)).collect();
-        let mut lab = Self { nodes, switch, directory };
+        let mut lab = Self { nodes, manager: 1, switch, directory };
         for node in &mut lab.nodes {
             node.launch();
         }
         for node in &mut lab.nodes {
             node.until_up().await;
         }
-        lab.form_swarm().await;
+        lab.form_swarm(others).await;
         Some(lab)
     }
 
-    async fn form_swarm(&self) {
+    async fn form_swarm(&self, others: &str) {
         let first = self.node(1);
         let listen = |node: &Node| format!("{}:2377", node.address());
         let init = json!({"ListenAddr": listen(first), "AdvertiseAddr": listen(first)});
@@ -92,7 +106,7 @@ impl Lab {
                 "ListenAddr": listen(node),
                 "AdvertiseAddr": listen(node),
                 "RemoteAddrs": [listen(first)],
-                "JoinToken": tokens["JoinTokens"]["Worker"],
+                "JoinToken": tokens["JoinTokens"][others],
             });
             node.post("/swarm/join", &join).await.success();
         }
@@ -104,7 +118,16 @@ impl Lab {
         .await;
     }
 
-    /// By its number; the manager is 1.
+    /// From now on, this manager is asked.
+    pub fn ask_through(&mut self, number: usize) {
+        self.manager = number;
+    }
+
+    pub fn manager(&self) -> &Node {
+        self.node(self.manager)
+    }
+
+    /// By its number.
     pub fn node(&self, number: usize) -> &Node {
         &self.nodes[number - 1]
     }
@@ -149,7 +172,7 @@ impl Lab {
 
     /// A command of the machine that finds the manager's engine as `docker` does.
     pub fn command(&self, program: &str) -> Command {
-        self.node(1).command(program)
+        self.manager().command(program)
     }
 
     /// What the manager's API answers to a GET.
@@ -157,7 +180,7 @@ impl Lab {
     /// # Panics
     /// When that is not JSON, or an error.
     pub async fn get(&self, path: &str) -> Value {
-        self.node(1).get(path).await
+        self.manager().get(path).await
     }
 
     pub async fn service(&self, name: &str) -> Value {
@@ -172,7 +195,7 @@ impl Lab {
     /// All tasks that Swarm still lists of a service, the newest first; none if there is no such service.
     pub async fn tasks(&self, service: &str) -> Vec<Value> {
         let filter = format!("/tasks?filters=%7B%22service%22%3A%5B%22{service}%22%5D%7D");
-        let Answer { status: 200, body } = self.node(1).ask("GET", &filter, None).await else {
+        let Answer { status: 200, body } = self.manager().ask("GET", &filter, None).await else {
             return vec![];
         };
         let Value::Array(mut tasks) = body else { panic!("no list: {body}") };
@@ -254,8 +277,9 @@ impl Lab {
 
     /// Ends the manager's engine with this signal and starts it again. Its containers end with it.
     pub async fn restart_engine(&mut self, signal: Signal) {
-        self.node_mut(1).stop_engine(signal).await;
-        self.node_mut(1).start_engine().await;
+        let manager = self.manager;
+        self.node_mut(manager).stop_engine(signal).await;
+        self.node_mut(manager).start_engine().await;
     }
 }
 

@@ -9,7 +9,7 @@ use super::reader::Section;
 use super::value;
 
 /// The engine's own 10 s are too short for a world of any size.
-const GRACE: Duration = Duration::from_secs(90);
+pub const DOCKER_GRACE: Duration = Duration::from_secs(90);
 
 /// `[docker]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,7 +51,7 @@ impl Docker {
             containers: section.choice("containers", &uses).unwrap_or(Use::Auto),
             host: section.text("host", EngineHost::parse),
             network: section.text("network", |text| Ok(text.to_owned())).filter(|text| !text.is_empty()),
-            grace: section.text("grace", value::duration).unwrap_or(GRACE),
+            grace: section.text("grace", value::duration).unwrap_or(DOCKER_GRACE),
         };
         section.finish();
         docker

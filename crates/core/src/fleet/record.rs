@@ -27,6 +27,8 @@ const WATCH_POLL: Duration = Duration::from_secs(60);
 const SHORTEST_COOLDOWN: Duration = Duration::from_secs(1);
 /// A wake that waits for a lost source or for an old process is remembered this long after its players left.
 const FORGOTTEN: Duration = Duration::from_secs(600);
+/// Problems that people are told of, for each run.
+const MOST_TOLD: usize = 50;
 /// After a failed attempt to stop a service.
 const SLEEP_RETRY: Duration = Duration::from_secs(30);
 
@@ -47,6 +49,10 @@ pub(super) struct Record {
     pub shown: State,
     shown_since: Moment,
     problems: Vec<String>,
+    /// Problems that people have been told of.
+    told: BTreeSet<String>,
+    /// Problems that they are still to be told of.
+    untold: Vec<String>,
     seats: BTreeSet<u64>,
     /// The run that has answered.
     ready_run: Option<Arc<str>>,
@@ -151,6 +157,8 @@ impl Record {
             shown: unknown,
             shown_since: now,
             problems: Vec::new(),
+            told: BTreeSet::new(),
+            untold: Vec::new(),
             seats: BTreeSet::new(),
             ready_run: None,
             sleep: Sleep::No,
@@ -183,7 +191,7 @@ impl Record {
         }
         self.spec = service.spec;
         self.scalable = service.scalable;
-        self.problems = service.problems;
+        self.note_problems(service.problems);
         if let State::Unknown { reason } = service.state {
             self.stale = Some(reason);
             return;
@@ -194,6 +202,10 @@ impl Record {
         if run_of(&before) != run_of(&self.believed) {
             self.note_lost(&before);
             self.forget_run(now);
+        }
+        if run_of(&self.believed).is_some_and(|run| run_of(&before) != Some(run)) {
+            // What the runs before had and this one has not is news if it comes back.
+            self.told.retain(|told| self.problems.contains(told));
         }
         let news = !matches!(before, State::Failed { .. });
         match (&self.believed, self.wake.as_ref().map(|wake| wake.step)) {
@@ -494,6 +506,16 @@ impl Record {
             }
             Some(_) | None => false,
         }
+    }
+
+    /// One that comes and goes is told once; of those that are worded anew each time some are enough.
+    fn note_problems(&mut self, problems: Vec<String>) {
+        for problem in &problems {
+            if self.told.len() < MOST_TOLD && self.told.insert(problem.clone()) {
+                self.untold.push(problem.clone());
+            }
+        }
+        self.problems = problems;
     }
 
     /// A stop that nobody here asked for, with players in it, is worth a loud word.

@@ -64,12 +64,16 @@ impl World {
     }
 
     fn see(&mut self, state: State, now: Moment) {
+        self.see_with(state, &[], now);
+    }
+
+    fn see_with(&mut self, state: State, problems: &[&str], now: Moment) {
         let service = Service {
             id: id("mc"),
             spec: Arc::new(self.spec.clone()),
             state,
             scalable: true,
-            problems: Vec::new(),
+            problems: problems.iter().map(|&problem| problem.to_owned()).collect(),
         };
         self.fleet.observe(FILE, Snapshot { services: vec![service] }, now);
         self.collect();
@@ -760,4 +764,31 @@ fn a_populated_server_that_somebody_else_stops_is_reported() {
             .any(|effect| matches!(effect, Effect::Tell(Event::StoppedWithPlayers { .. })));
         assert_eq!(lost, told, "{seated} {online}");
     }
+}
+
+#[test]
+fn a_problem_is_told_once_a_run() {
+    let mut world = World::new(|_| {});
+    for (state, problems, told) in [
+        (running("r1"), &["ports", "sick"][..], &["ports", "sick"][..]),
+        (running("r1"), &["ports"], &[]),
+        (running("r1"), &["ports", "sick"], &[]),
+        (State::Asleep, &["ports", "killed"], &["killed"]),
+        (State::Asleep, &["ports", "killed"], &[]),
+        (running("r2"), &["ports"], &[]),
+        (State::Asleep, &["ports", "killed"], &["killed"]),
+        (running("r3"), &["ports", "sick"], &["sick"]),
+    ] {
+        world.effects.clear();
+        world.see_with(state.clone(), problems, at(1));
+        let news = world.effects.iter().filter_map(|effect| match effect {
+            Effect::Tell(Event::Problem { problem, .. }) => Some(problem.as_str()),
+            _ => None,
+        });
+        assert_eq!(news.collect::<Vec<_>>(), told, "{state:?} {problems:?}");
+    }
+    let worded_anew: Vec<String> = (0..100).map(|count| count.to_string()).collect();
+    world.effects.clear();
+    world.see_with(running("r3"), &worded_anew.iter().map(String::as_str).collect::<Vec<_>>(), at(1));
+    assert!(world.effects.len() < 60, "{}", world.effects.len());
 }

@@ -42,7 +42,7 @@ services:
   survival:
     image: itzg/minecraft-server
     networks: [minecraft]
-    stop_grace_period: 2m
+    stop_grace_period: 55s
     deploy:
       labels:
         swarmgate.host: survival.example.com
@@ -56,7 +56,7 @@ services:
   survival:
     image: itzg/minecraft-server
     restart: unless-stopped
-    stop_grace_period: 2m
+    stop_grace_period: 55s
     labels:
       swarmgate.host: survival.example.com
 ```

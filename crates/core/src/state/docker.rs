@@ -7,6 +7,7 @@
 mod advice;
 pub mod api;
 pub mod network;
+pub mod saved;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,8 +18,8 @@ use serde_json::Value;
 
 use self::api::{Container, Listed};
 use self::network::{Choice, Place};
-use super::Clocks;
 use super::swarm::reason;
+use super::{Clocks, KILLED, KILLED_CODE};
 use crate::labels::{self, Labels};
 use crate::service::{Endpoint, Running, Service, ServiceId, SourceId, Spec, State};
 
@@ -262,12 +263,8 @@ fn ended(container: &Container, told: bool, problems: &mut Vec<String>) -> State
     let meant = told || container.host_config.restart_policy.starts_again(now.exit_code);
     match now.exit_code {
         0 => State::Asleep,
-        137 if meant => {
-            problems.push(
-                "was killed before it finished saving: the world may lack its last minutes; raise \
-                 stop_grace_period if it was still saving"
-                    .to_owned(),
-            );
+        KILLED_CODE if meant => {
+            problems.push(KILLED.to_owned());
             State::Asleep
         }
         _ if meant => State::Asleep,

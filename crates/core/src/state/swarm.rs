@@ -9,6 +9,7 @@ pub mod advice;
 pub mod api;
 pub mod expect;
 mod intent;
+pub mod killed;
 pub mod network;
 mod picture;
 pub(super) mod reason;

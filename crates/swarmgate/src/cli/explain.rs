@@ -11,6 +11,7 @@ use swarmgate_core::explain::{Explanation, explain};
 use swarmgate_core::fleet::Fleet;
 use swarmgate_core::moment::Moment;
 use swarmgate_core::service::{Running, Service, ServiceId, Snapshot, State};
+use swarmgate_core::state::{docker, swarm};
 use swarmgate_minecraft::address::Address;
 
 use super::Common;
@@ -23,7 +24,8 @@ pub struct Explain {
     /// The hostname, as players type it
     #[arg(required_unless_present = "from", value_name = "HOST")]
     host: Option<String>,
-    /// Explain a saved answer of the Docker Engine instead: a JSON file with `service`, `tasks`, `now`
+    /// Explain a saved answer of the Docker Engine instead: a JSON file with `service`, `tasks`, `now`, or what `docker
+    /// inspect` printed of a container
     #[arg(long, value_name = "FILE", conflicts_with = "host")]
     from: Option<PathBuf>,
     /// Use the configuration file alone, without asking a running gate
@@ -52,9 +54,14 @@ impl Explain {
     fn saved(&self, file: &PathBuf) -> anyhow::Result<ExitCode> {
         let text =
             std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
-        let saved = swarmgate_core::state::swarm::saved::explain(&text)
-            .with_context(|| format!("{} cannot be explained", file.display()))?;
-        self.common.output().print(&saved.to_json(), |_| saved.to_string())?;
+        let output = self.common.output();
+        if let Some(container) = docker::saved::explain(&text) {
+            output.print(&container.to_json(), |_| container.to_string())?;
+        } else {
+            let service = swarm::saved::explain(&text)
+                .with_context(|| format!("{} cannot be explained", file.display()))?;
+            output.print(&service.to_json(), |_| service.to_string())?;
+        }
         Ok(ExitCode::SUCCESS)
     }
 

@@ -4,6 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use serde_json::Value;
+use swarmgate_core::state::OwnNetwork;
 use tokio::time::Instant;
 
 use super::Engine;
@@ -27,8 +28,8 @@ pub struct Own {
 pub enum Network {
     /// The machine's: it is in no container of this engine, or in one that uses the machine's network.
     Machine,
-    /// Those with these ids.
-    Networks(Vec<String>),
+    /// Those that it is attached to.
+    Networks(Vec<OwnNetwork>),
     /// The engine does not say.
     Unknown,
 }
@@ -72,8 +73,11 @@ fn network_of(container: &Value) -> Network {
         return Network::Machine;
     }
     let networks = container.pointer("/NetworkSettings/Networks").and_then(Value::as_object);
-    let ids = networks.into_iter().flatten().filter_map(|(_, network)| network.get("NetworkID")?.as_str());
-    Network::Networks(ids.filter(|id| !id.is_empty()).map(str::to_owned).collect())
+    let own = networks.into_iter().flatten().filter_map(|(name, network)| {
+        let id = network.get("NetworkID")?.as_str().filter(|id| !id.is_empty())?;
+        Some(OwnNetwork { id: id.to_owned(), name: name.clone() })
+    });
+    Network::Networks(own.collect())
 }
 
 /// The id of the gate's own container; its first 12 digits where no more can be told.

@@ -71,14 +71,16 @@ async fn relay_when_ready(
     _open: Open,
 ) {
     let Some(Joined { client, server, seat }) = preparation.await else { return };
-    let ended = tokio::select! {
-        outcome = relay::run(client, server, STALL, &gateway.metrics.relayed) => outcome.error,
-        () = gateway.close.cancelled() => Some("gate_stopped"),
+    let (by, ended) = tokio::select! {
+        outcome = relay::run(client, server, STALL, &gateway.metrics.relayed) => (Some(outcome.first), outcome.error),
+        () = gateway.close.cancelled() => (None, Some("gate_stopped")),
     };
     if let Some(kind) = ended {
         gateway.metrics.session_failed(kind);
     }
-    drop(seat);
+    if let (Some(seat), Some(relay::Side::Server)) = (seat, by) {
+        seat.was_ended();
+    }
 }
 
 async fn prepare(
@@ -405,6 +407,7 @@ impl Visit {
 
     fn unreachable(&self, target: &Target, error: &DialError) {
         self.gateway.metrics.session_failed("unreachable");
+        self.gateway.fleet.doubt(&target.service);
         if let Some(more) = self.gateway.quiet.allow("unreachable") {
             tracing::warn!(service = %target.service, error = %chain(error), more, "a running server cannot be reached");
         }

@@ -191,6 +191,10 @@ impl Source for DockerSource {
         }
     }
 
+    fn look_closely(&mut self) {
+        self.pace.hinted();
+    }
+
     async fn scale(&mut self, service: &str, up: bool, now: Moment) -> Result<(), SourceError> {
         self.write(service, up, now).await
     }

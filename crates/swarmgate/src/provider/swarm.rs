@@ -4,6 +4,7 @@
 //! [`swarmgate_core::state::swarm`]; this reads, and writes what was decided there.
 
 mod earlier;
+mod ends;
 mod write;
 
 use std::collections::BTreeMap;
@@ -13,14 +14,16 @@ use serde_json::{Value, json};
 use swarmgate_core::config::{Config, Use};
 use swarmgate_core::moment::Moment;
 use swarmgate_core::service::{Snapshot, SourceId};
-use swarmgate_core::state::Clocks;
 use swarmgate_core::state::swarm::api::Node;
 use swarmgate_core::state::swarm::expect::Expected;
+use swarmgate_core::state::swarm::killed::Stops;
 use swarmgate_core::state::swarm::survey::{self, Surroundings, Survey, Surveyed};
+use swarmgate_core::state::{Clocks, OwnNetwork};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use self::earlier::Earlier;
+use self::ends::Ends;
 use super::pace::Pace;
 use super::told::Told;
 use super::{Source, SourceError};
@@ -48,6 +51,8 @@ pub struct SwarmSource {
     /// As listed last.
     known: BTreeMap<Arc<str>, Surveyed>,
     earlier: Earlier,
+    ends: Ends,
+    stops: Stops,
     /// Writes that the engine's answers need not show yet.
     expected: BTreeMap<Arc<str>, Expected>,
 }
@@ -72,14 +77,22 @@ impl Mesh {
 impl SwarmSource {
     /// `container` is the one that the gate runs in, if it runs in one. Must be called inside a runtime.
     pub fn new(engine: Engine, container: Option<String>, config: watch::Receiver<Arc<Config>>) -> Self {
+        let ends = Ends::default();
+        let seen = ends.clone();
+        let news = move |event: &Event| {
+            seen.see(event);
+            is_about_a_service(event)
+        };
         Self {
-            hints: Hints::follow(engine.clone(), wanted(), is_about_a_service),
+            hints: Hints::follow(engine.clone(), wanted(), news),
             own: Own::new(container),
             mesh: Mesh::default(),
             pace: Pace::default(),
             told: Told::default(),
             known: BTreeMap::new(),
             earlier: Earlier::default(),
+            ends,
+            stops: Stops::default(),
             expected: BTreeMap::new(),
             is_there: true,
             engine,
@@ -127,7 +140,7 @@ impl SwarmSource {
     }
 
     /// The networks that the gate can dial on; `None` if that cannot be told.
-    async fn shared(&mut self, survey: &Survey) -> Option<Vec<String>> {
+    async fn own_networks(&mut self, survey: &Survey) -> Option<Vec<OwnNetwork>> {
         let container = self.own.container()?;
         if let Some(networks) = survey.networks_of(container) {
             self.mesh.tell(survey.mesh_ports_of(container));
@@ -140,12 +153,12 @@ impl SwarmSource {
     }
 
     /// What is believed about everything in `survey`, which was read since `began`, which was `now`.
-    fn judge(&self, survey: &Survey, shared: Option<&[String]>, now: Moment) -> Vec<Surveyed> {
+    fn judge(&self, survey: &Survey, own: Option<&[OwnNetwork]>, now: Moment) -> Vec<Surveyed> {
         let config = self.config.borrow();
         survey.services(Surroundings {
             defaults: &config.defaults,
             network: config.docker.network.as_deref(),
-            shared,
+            own,
             clocks: Clocks { moment: now, wall: self.engine.now() },
         })
     }
@@ -171,11 +184,12 @@ impl Source for SwarmSource {
             survey => survey?,
         };
         self.is_there = true;
-        let shared = self.shared(&survey).await;
+        let own = self.own_networks(&survey).await;
         let now = now + began.elapsed();
-        let mut found = self.judge(&survey, shared.as_deref(), now);
+        let mut found = self.judge(&survey, own.as_deref(), now);
         self.correct(&mut found, now);
         self.earlier.saw(&self.known, &mut found, &survey, self.engine.now());
+        self.stops.saw(&mut found, &self.ends.take());
         self.told.tell(found.iter().map(|found| &found.service));
         self.pace.saw(found.iter().map(|found| &found.service), now);
         let services = found.iter().map(|found| found.service.clone()).collect();
@@ -189,6 +203,10 @@ impl Source for SwarmSource {
             Ok(()) = self.config.changed() => {}
             () = tokio::time::sleep_until(self.pace.next()) => {}
         }
+    }
+
+    fn look_closely(&mut self) {
+        self.pace.hinted();
     }
 
     async fn scale(&mut self, service: &str, up: bool, now: Moment) -> Result<(), SourceError> {

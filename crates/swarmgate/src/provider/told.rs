@@ -1,33 +1,24 @@
-//! What the log has heard about services: each thing once.
+//! Which services the log has heard of.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use swarmgate_core::service::{Service, ServiceId};
 
 #[derive(Debug, Default)]
-pub struct Told {
-    problems: BTreeMap<ServiceId, BTreeSet<String>>,
-}
+pub struct Told(BTreeSet<ServiceId>);
 
 impl Told {
     pub fn tell<'a>(&mut self, found: impl Iterator<Item = &'a Service>) {
-        let mut told = std::mem::take(&mut self.problems);
+        let mut before = std::mem::take(&mut self.0);
         for service in found {
-            let before = told.remove(&service.id);
-            if before.is_none() {
+            if !before.remove(&service.id) {
                 let hosts: Vec<String> = service.spec.hosts.iter().map(ToString::to_string).collect();
                 let (hosts, default) = (hosts.join(", "), service.spec.default);
                 tracing::info!(service = %service.id, hosts, default, "a labelled service");
             }
-            let mut problems = before.unwrap_or_default();
-            for problem in &service.problems {
-                if problems.insert(problem.clone()) {
-                    tracing::warn!(service = %service.id, "{problem}");
-                }
-            }
-            self.problems.insert(service.id.clone(), problems);
+            self.0.insert(service.id.clone());
         }
-        for (service, _) in told {
+        for service in before {
             tracing::info!(%service, "the service is gone, or has no labels for the gate any more");
         }
     }

@@ -21,7 +21,7 @@ pub async fn run<S: Source>(
     stop: CancellationToken,
 ) -> S {
     // Before the fleet knows of anything that it could want to scale.
-    let mut scales = fleet.scales_for(source.id());
+    let mut requests = fleet.requests_for(source.id());
     let mut retry = RETRY.0;
     let mut complaint = String::new();
     loop {
@@ -30,7 +30,8 @@ pub async fn run<S: Source>(
         retry = if healthy { RETRY.0 } else { (retry * 2).min(RETRY.1) };
         tokio::select! {
             () = stop.cancelled() => return source,
-            Some(scale) = scales.recv() => carry_out(&mut source, &fleet, scale, &mut scales).await,
+            Some(scale) = requests.scales.recv() => carry_out(&mut source, &fleet, scale, &mut requests.scales).await,
+            () = requests.doubts.next(), if healthy => source.look_closely(),
             () = source.changed(), if healthy => {}
             () = tokio::time::sleep(retry), if !healthy => {}
         }

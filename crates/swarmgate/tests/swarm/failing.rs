@@ -29,18 +29,29 @@ async fn the_length_of_the_task_history_changes_nothing() {
     }
 }
 
+/// On another node than the engine that the gate speaks to, whose events tell nothing of it: the player's connection
+/// does.
 #[tokio::test]
 async fn a_crash_is_noticed_at_once_and_its_countdown_is_told() {
-    const AT_ONCE: Duration = Duration::from_secs(4);
-    let Some(site) = Site::start(1).await else { return };
-    site.service("gone", "--restart-condition none --env EXIT_AFTER_MS=3000").await;
-    site.play("gone").await.read_to_end(LIMIT).await.unwrap();
+    // Sooner than the gate looks at a Swarm in which nothing moves.
+    const AT_ONCE: Duration = Duration::from_secs(8);
+    let Some(site) = Site::start(2).await else { return };
+    site.service(
+        "gone",
+        "--constraint node.hostname==node2 --restart-condition none --env EXIT_AFTER_JOIN_MS=100",
+    )
+    .await;
+    site.enter("gone").await.read_to_end(LIMIT).await.unwrap();
     let crashed = Instant::now();
     site.until_state("gone", "failed").await;
     assert!(crashed.elapsed() < AT_ONCE, "{:?}", crashed.elapsed());
 
-    site.service("back", "--restart-delay 20s --env EXIT_AFTER_MS=3000").await;
-    site.play("back").await.read_to_end(LIMIT).await.unwrap();
+    site.service(
+        "back",
+        "--constraint node.hostname==node2 --restart-delay 20s --env EXIT_AFTER_JOIN_MS=100",
+    )
+    .await;
+    site.enter("back").await.read_to_end(LIMIT).await.unwrap();
     let crashed = Instant::now();
     let restarting = site.until_state("back", "restarting").await;
     assert!(crashed.elapsed() < AT_ONCE, "{:?}", crashed.elapsed());
@@ -53,7 +64,28 @@ async fn a_crash_is_noticed_at_once_and_its_countdown_is_told() {
         .await;
     let now = Instant::now();
     let off = now.saturating_duration_since(told).max(told.saturating_duration_since(now));
-    assert!(off < Duration::from_secs(4), "off by {off:?}");
+    assert!(off < Duration::from_secs(8), "off by {off:?}");
+}
+
+#[tokio::test]
+async fn a_server_that_is_killed_while_it_saves_is_reported() {
+    const KILLED: &str = "killed before it finished saving";
+    let Some(site) = Site::start(2).await else { return };
+    for node in ["node1", "node2"] {
+        let constraint = format!("--constraint node.hostname=={node}");
+        site.service(node, &format!("{constraint} --env STOP_DELAY_MS=60000 --stop-grace-period 1s")).await;
+        for _ in 0..2 {
+            drop(site.play(node).await);
+            let running = site.until_state(node, "running").await;
+            assert!(!running["problems"].to_string().contains(KILLED), "{running}");
+            site.sleep(node).await;
+            let killed = site.until_state(node, "asleep").await;
+            assert!(killed["problems"].to_string().contains(KILLED), "{killed}");
+        }
+        let log = site.log();
+        let told = |line: &&str| line.contains("WARN") && line.contains(node) && line.contains(KILLED);
+        assert_eq!(log.lines().filter(told).count(), 2, "each time: {log}");
+    }
 }
 
 /// A crash loop whose attempts are used up: Swarm never starts it again, unless it is forced.
@@ -92,9 +124,9 @@ async fn gives_up(site: &Site, name: &str) {
 
 /// `/stop` in the game: it ended well, and a join starts it again.
 async fn ends_by_itself(site: &Site, name: &str) {
-    site.service(name, "--restart-condition on-failure --env EXIT_AFTER_MS=2500 --env EXIT_CODE=0").await;
+    site.service(name, "--restart-condition on-failure --env EXIT_AFTER_JOIN_MS=100 --env EXIT_CODE=0").await;
     for _ in 0..2 {
-        let mut player = site.play(name).await;
+        let mut player = site.enter(name).await;
         player.read_to_end(LIMIT).await.unwrap();
         site.until_state(name, "asleep").await;
         assert_eq!(site.lab.service(name).await["Spec"]["Mode"]["Replicated"]["Replicas"], 1);

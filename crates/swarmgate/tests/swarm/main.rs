@@ -12,6 +12,7 @@
 mod failing;
 mod network;
 mod nodes;
+mod peers;
 mod rest;
 mod site;
 mod stack;

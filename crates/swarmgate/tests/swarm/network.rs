@@ -1,9 +1,13 @@
 //! Which address of a task is dialled.
 
+use std::fs;
+
 use serde_json::Value;
 use swarmgate_testkit::client::Outcome;
+use swarmgate_testkit::engine::proxy::Proxy;
 
-use crate::site::Site;
+use crate::rest::documented_calls;
+use crate::site::{CONFIG, Site};
 
 #[tokio::test]
 async fn the_task_itself_is_dialled_on_a_network_that_the_gate_shares() {
@@ -33,9 +37,30 @@ async fn the_task_itself_is_dialled_on_a_network_that_the_gate_shares() {
         view["endpoints"].as_array().is_some_and(Vec::is_empty)
             && view["problems"].to_string().contains("network")
     });
-    assert!(far.await["problems"].to_string().contains("elsewhere"));
+    let far = far.await["problems"].to_string();
+    assert!(far.contains("none of its networks (elsewhere), but on: minecraft"), "{far}");
     let (outcome, _) = site.join("far").await;
     assert!(matches!(outcome, Outcome::Kicked(_)), "{outcome:?}");
+}
+
+/// The gate's program is static and has no system around it: names are its own to find, the engine's as well as those
+/// of servers.
+#[tokio::test]
+async fn names_are_found_from_within_the_image() {
+    let Some(site) = Site::without_gate(1, 1).await else { return };
+    let node = site.lab.node(1);
+    let address = format!("{}:2375", node.address()).parse().unwrap();
+    let _proxy = Proxy::start_at(address, &node.socket(), documented_calls()).await;
+    let server = "\n[server.lobby]\nhosts = [\"lobby.example.com\"]\naddress = \"tasks.by-name:25565\"\n";
+    fs::write(site.lab.shared("config").join("swarmgate.toml"), CONFIG.to_owned() + server).unwrap();
+    let engine = "--env DOCKER_HOST=tcp://socket-proxy:2375";
+    site.start_gate(&format!("--host socket-proxy:{} {engine}", node.address())).await;
+    // By the file of hosts: the engine. By the engine's name server: a task.
+    site.service("survival", "").await;
+    drop(site.play("survival").await);
+    site.lab.docker("service create --detach --name by-name --network minecraft testserver").await;
+    site.lab.until_running("by-name").await;
+    drop(site.play("lobby").await);
 }
 
 /// Where a task is on the network of this name.

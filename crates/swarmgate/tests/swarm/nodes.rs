@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use swarmgate_testkit::lab::is;
+use serde_json::Value;
+use swarmgate_testkit::lab::{Lab, is};
 use swarmgate_testkit::process::Signal;
 
-use crate::site::{Site, echoes};
+use crate::site::{ENGINE, Site, echoes};
 
 #[tokio::test]
 async fn a_service_and_its_gate_outlive_their_engine() {
@@ -99,4 +100,43 @@ async fn a_drained_node_and_a_lost_one_are_no_reason_to_write() {
         .await;
     drop(site.play("survival").await);
     assert_eq!(site.lab.service("survival").await["Spec"], awake, "nothing was written");
+}
+
+/// The gate speaks to one of three managers, and it is another that dies: their leader.
+#[tokio::test]
+async fn a_leader_that_dies_takes_no_server_and_no_player_with_it() {
+    let Some(lab) = Lab::start_managers(3).await else { return };
+    let mut site = Site::of(lab, 2).await;
+    site.start_gate(ENGINE).await;
+    site.service("survival", "--constraint node.hostname==node3").await;
+    site.service("creative", "--constraint node.hostname!=node1").await;
+    let mut player = site.play("survival").await;
+    let spec = site.lab.service("survival").await["Spec"].clone();
+    let run = site.lab.until_running("survival").await["ID"].clone();
+    assert_eq!(leader(&site).await.as_deref(), Some("node1"));
+
+    site.lab.node_mut(1).power_off();
+    site.lab.ask_through(2);
+    // Until the others have elected one of them, no manager answers. What runs is known, and what sleeps starts when
+    // one does.
+    assert!(echoes(&mut site.play("survival").await).await);
+    assert!(echoes(&mut site.play("creative").await).await);
+    site.lab.until("another leader", async || leader(&site).await.filter(|name| name != "node1")).await;
+
+    assert!(echoes(&mut player).await);
+    let log = site.log();
+    let mut changes =
+        log.lines().filter(|line| line.contains("state changed") && line.contains("swarm/survival"));
+    let last = changes.next_back().unwrap();
+    assert!(last.contains("to=\"running\""), "nothing was believed of it since it ran: {last}");
+    assert_eq!(site.lab.until_running("survival").await["ID"], run);
+    assert_eq!(site.lab.service("survival").await["Spec"], spec, "nothing was written");
+}
+
+/// What the leader of the managers is called, if it can be told.
+async fn leader(site: &Site) -> Option<String> {
+    let nodes = site.lab.manager().ask("GET", "/nodes", None).await;
+    let leads = |node: &&Value| node["ManagerStatus"]["Leader"] == true;
+    let leader = nodes.body.as_array()?.iter().find(leads)?;
+    leader["Description"]["Hostname"].as_str().map(str::to_owned)
 }

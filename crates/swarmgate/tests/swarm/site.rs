@@ -12,17 +12,21 @@ use swarmgate_testkit::lab::{Inside, LIMIT, Lab, request};
 use swarmgate_testkit::login::LoginStart;
 use swarmgate_testkit::wire::Handshake;
 
-const PROTOCOL: i32 = 767;
+/// Of 1.20.1: too old to wait in a world, so that it is held on its connection.
+const PROTOCOL: i32 = 763;
 const PORT: u16 = 25565;
+/// The engine of the gate's own node, for [`Site::start_gate`].
+pub const ENGINE: &str = "--mount type=bind,src=/var/run/docker.sock,dst=/var/run/docker.sock";
 /// The user of the image.
 const USER: u32 = 65532;
 
 /// Quick where the usual is for people. The pings of the tests all come from one address.
-const CONFIG: &str = r#"
+pub const CONFIG: &str = r#"
 listen = ["0.0.0.0:25565"]
 drain = "0"
 [docker]
 swarm = "on"
+containers = "off"
 [limits]
 trusted_sources = ["0.0.0.0/0"]
 waking_at_once = 100
@@ -31,6 +35,7 @@ level = "debug"
 [defaults]
 wait = "hold"
 cooldown = "1s"
+wait = "hold"
 hold = "28s"
 "#;
 
@@ -50,25 +55,31 @@ impl Site {
     /// can be no lab.
     pub async fn start(nodes: usize) -> Option<Self> {
         let site = Self::without_gate(nodes, 1).await?;
-        site.start_gate("--mount type=bind,src=/var/run/docker.sock,dst=/var/run/docker.sock").await;
+        site.start_gate(ENGINE).await;
         Some(site)
     }
 
     /// The same before its gate, which is to be on this node.
     pub async fn without_gate(nodes: usize, gate_node: usize) -> Option<Self> {
-        let lab = Lab::start(nodes).await?;
+        Some(Self::of(Lab::start(nodes).await?, gate_node).await)
+    }
+
+    pub async fn of(lab: Lab, gate_node: usize) -> Self {
         lab.gate_image("swarmgate").await;
         lab.testserver_image("testserver").await;
         lab.docker("network create --driver overlay minecraft").await;
         let control = lab.shared("gate").join("control.sock");
-        Some(Self { _inside: lab.node(gate_node).enter(), lab, gate_node, control, gate: "gate" })
+        Self { _inside: lab.node(gate_node).enter(), lab, gate_node, control, gate: "gate" }
     }
 
     /// Starts it as the image has it: not as root, with the group that may use the engine's socket.
     pub async fn start_gate(&self, options: &str) {
         let (data, config) = (self.lab.shared("gate"), self.lab.shared("config"));
         chown(&data, Some(USER), Some(USER)).unwrap();
-        fs::write(config.join("swarmgate.toml"), CONFIG).unwrap();
+        let file = config.join("swarmgate.toml");
+        if !file.exists() {
+            fs::write(file, CONFIG).unwrap();
+        }
         let group = fs::metadata(self.lab.node(1).socket()).unwrap().gid();
         let mount = |from: &Path, to: &str| format!("--mount type=bind,src={},dst={to}", from.display());
         self.lab
@@ -132,10 +143,21 @@ impl Site {
         self.client().join(&handshake, &LoginStart::new("Steve"), LIMIT).await.unwrap()
     }
 
-    /// Joins and is let in.
+    /// Joins, again for as long as it is told to come back, and is let in: on a busy machine a start may take longer
+    /// than a client can be held.
+    pub async fn enter(&self, name: &str) -> Connection {
+        self.lab
+            .until(&format!("a player in {name}"), async || match self.join(name).await {
+                (Outcome::Joined { .. }, connection) => Some(connection),
+                (Outcome::Kicked(_), _) => None,
+                (other, _) => panic!("{other:?}"),
+            })
+            .await
+    }
+
+    /// The same, and plays.
     pub async fn play(&self, name: &str) -> Connection {
-        let (outcome, mut connection) = self.join(name).await;
-        assert!(matches!(outcome, Outcome::Joined { .. }), "{outcome:?}");
+        let mut connection = self.enter(name).await;
         assert!(echoes(&mut connection).await, "the first bytes through");
         connection
     }
@@ -155,6 +177,15 @@ impl Site {
         self.lab.until(&what, async || self.view(name).await.filter(|view| is(view))).await
     }
 
+    /// Everything the gate has logged.
+    pub fn log(&self) -> String {
+        let socket = format!("unix://{}", self.lab.manager().socket().display());
+        let mut logs = Command::new("docker");
+        logs.env("DOCKER_HOST", socket).args(["service", "logs", "--raw", self.gate]);
+        let logs = logs.output().map(|output| [output.stdout, output.stderr].concat()).unwrap_or_default();
+        String::from_utf8_lossy(&logs).into_owned()
+    }
+
     pub async fn sleep(&self, name: &str) {
         let path = format!("/v1/services/{name}/sleep?force=true");
         request(&self.control, "POST", &path, None).await.unwrap().success();
@@ -167,7 +198,7 @@ impl Site {
                 let mut service = self.lab.service(name).await;
                 update(&mut service["Spec"]);
                 let path = format!("/services/{name}/update?version={}", service["Version"]["Index"]);
-                let answer = self.lab.node(1).post(&path, &service["Spec"]).await;
+                let answer = self.lab.manager().post(&path, &service["Spec"]).await;
                 let beaten = answer.body.to_string().contains("out of sequence");
                 assert!(answer.status == 200 || beaten, "{answer:?}");
                 (!beaten).then_some(())
@@ -179,12 +210,7 @@ impl Site {
 impl Drop for Site {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let socket = format!("unix://{}", self.lab.node(1).socket().display());
-            let mut logs = Command::new("docker");
-            logs.env("DOCKER_HOST", socket).args(["service", "logs", "--raw", "--tail", "200", self.gate]);
-            let logs =
-                logs.output().map(|output| [output.stdout, output.stderr].concat()).unwrap_or_default();
-            println!("the gate said:\n{}", String::from_utf8_lossy(&logs));
+            println!("the gate said:\n{}", self.log());
         }
     }
 }

@@ -80,27 +80,51 @@ async fn pings_change_nothing_a_join_one_number_and_sleep_changes_it_back() {
     site.lab.until_at_rest("survival").await;
 }
 
+/// Two writers, one of them `docker` itself, and in every second round a third who starts the service, too.
 #[tokio::test]
 async fn others_may_write_to_a_service_while_it_wakes() {
     let Some(site) = Site::start(1).await else { return };
-    let rounds = if std::env::var_os("SWARMGATE_LONG").is_some() { 100 } else { 10 };
+    let rounds = if std::env::var_os("SWARMGATE_LONG").is_some() { 100 } else { 6 };
     for round in 0..rounds {
         let name = format!("world{round}");
         site.service(&name, "").await;
-        let labels = async |writer: &str| {
+        let by_api = async {
             for count in 1..=10_u32 {
-                site.update(&name, |spec| spec["Labels"][writer] = count.to_string().into()).await;
+                site.update(&name, |spec| spec["Labels"]["first"] = count.to_string().into()).await;
             }
         };
-        let (player, (), ()) = tokio::join!(site.play(&name), labels("first"), labels("second"));
+        let by_command = async {
+            for count in 1..=5 {
+                until_done(&site, &format!("service update --detach --label-add second={count} {name}"))
+                    .await;
+            }
+        };
+        let started = async {
+            if round % 2 == 1 {
+                until_done(&site, &format!("service scale --detach {name}=1")).await;
+            }
+        };
+        let (player, (), (), ()) = tokio::join!(site.play(&name), by_api, by_command, started);
         let service = site.lab.service(&name).await;
         assert_eq!(service["Spec"]["Mode"]["Replicated"]["Replicas"], 1, "round {round}");
         assert_eq!(service["Spec"]["Labels"]["first"], "10", "round {round}");
-        assert_eq!(service["Spec"]["Labels"]["second"], "10", "round {round}");
+        assert_eq!(service["Spec"]["Labels"]["second"], "5", "round {round}");
         assert_eq!(site.lab.states(&name).await, ["running/running"], "one task ever, round {round}");
         drop(player);
         site.lab.docker(&format!("service rm {name}")).await;
     }
+}
+
+/// A command of `docker` that changes a service, again whenever somebody else was faster.
+async fn until_done(site: &Site, words: &str) {
+    site.lab
+        .until(words, async || {
+            let output = site.lab.command("docker").args(words.split(' ')).output().await.unwrap();
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(output.status.success() || said.contains("out of sequence"), "{words}: {said}");
+            output.status.success().then_some(())
+        })
+        .await;
 }
 
 #[tokio::test]

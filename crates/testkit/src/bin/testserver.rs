@@ -18,7 +18,7 @@ use swarmgate_testkit::backend::{Backend, Behaviour, Event, Login, Status};
 use swarmgate_testkit::client::Client;
 use swarmgate_testkit::wire::Handshake;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::sleep;
 
 const HELP: &str = "\
@@ -33,6 +33,7 @@ START_DELAY_MS   time before it listens (0)
 READY_DELAY_MS   time from then on in which no status is answered and logins are kicked (0)
 BOOT_LOG=1       also says what a vanilla server says while it starts, stops and has players
 EXIT_AFTER_MS    crashes so long after its start
+EXIT_AFTER_JOIN_MS the same, so long after the first player has joined
 EXIT_CODE        with which code it crashes (1)
 STOP_CODE        with which code it exits after an orderly stop (0; a JVM's after SIGTERM is 143)
 IGNORE_SIGTERM=1 goes on after SIGTERM
@@ -82,6 +83,7 @@ struct Settings {
     ready_delay: Duration,
     boot_log: bool,
     exit_after: Option<Duration>,
+    exit_after_join: Option<Duration>,
     exit_code: i32,
     stop_code: i32,
     ignore_sigterm: bool,
@@ -109,6 +111,7 @@ impl Settings {
             ready_delay: values.span("READY_DELAY_MS")?.unwrap_or_default(),
             boot_log: values.flag("BOOT_LOG")?,
             exit_after: values.span("EXIT_AFTER_MS")?,
+            exit_after_join: values.span("EXIT_AFTER_JOIN_MS")?,
             exit_code: values.or("EXIT_CODE", 1)?,
             stop_code: values.or("STOP_CODE", 0)?,
             ignore_sigterm: values.flag("IGNORE_SIGTERM")?,
@@ -178,10 +181,10 @@ async fn serve(settings: Settings) -> i32 {
         }
     };
     let log = Log(settings.boot_log);
-    let hung = watch::Sender::new(false);
+    let (hung, joined) = (watch::Sender::new(false), Notify::new());
     let stop = tokio::select! {
-        stop = ending.wait(&hung) => stop,
-        never = run(&settings, &log, hung.subscribe()) => match never {},
+        stop = ending.wait(&hung, &joined) => stop,
+        never = run(&settings, &log, hung.subscribe(), &joined) => match never {},
     };
     // The backend is gone by now: the port is closed, the players are out as soon as this task waits.
     match stop {
@@ -208,7 +211,12 @@ async fn serve(settings: Settings) -> i32 {
 }
 
 /// Starts and serves, until it is dropped.
-async fn run(settings: &Settings, log: &Log, mut hung: watch::Receiver<bool>) -> std::convert::Infallible {
+async fn run(
+    settings: &Settings,
+    log: &Log,
+    mut hung: watch::Receiver<bool>,
+    joined: &Notify,
+) -> std::convert::Infallible {
     let started = Instant::now();
     say(&format!("starting as {}", std::process::id()));
     log.line("ServerMain", "Loaded 1370 recipes");
@@ -236,6 +244,7 @@ async fn run(settings: &Settings, log: &Log, mut hung: watch::Receiver<bool>) ->
         tokio::select! {
             event = events.recv() => match event.expect("the backend holds the sender") {
                 Event::Joined(name) => {
+                    joined.notify_one();
                     say(&format!("joined {name}"));
                     log.line("Server thread", &format!("{name} joined the game"));
                 }
@@ -263,6 +272,7 @@ struct Ending {
     interrupt: Signal,
     ignore_terminate: bool,
     crash_at: Option<tokio::time::Instant>,
+    crash_after_join: Option<Duration>,
     console: mpsc::UnboundedReceiver<String>,
 }
 
@@ -273,15 +283,21 @@ impl Ending {
             interrupt: signal(SignalKind::interrupt()).expect("a signal that may be handled"),
             ignore_terminate: settings.ignore_sigterm,
             crash_at: settings.exit_after.map(|span| tokio::time::Instant::now() + span),
+            crash_after_join: settings.exit_after_join,
             console: console(),
         }
     }
 
-    async fn wait(&mut self, hung: &watch::Sender<bool>) -> Stop {
+    async fn wait(&mut self, hung: &watch::Sender<bool>, joined: &Notify) -> Stop {
         loop {
             tokio::select! {
                 biased;
                 () = crash(self.crash_at) => return Stop::Crash,
+                () = joined.notified() => {
+                    if let Some(span) = self.crash_after_join.take() {
+                        self.crash_at = Some(tokio::time::Instant::now() + span);
+                    }
+                }
                 _ = self.terminate.recv() => {
                     if !self.ignore_terminate {
                         return Stop::Orderly;

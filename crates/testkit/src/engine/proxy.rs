@@ -1,11 +1,12 @@
 //! A socket proxy: passes on the calls of a list and refuses every other.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::io::{AsyncWriteExt, copy_bidirectional};
-use tokio::net::{UnixListener, UnixStream};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, copy_bidirectional};
+use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio::task::JoinHandle;
 
 use super::http;
@@ -22,11 +23,24 @@ impl Proxy {
     /// in braces stands for any one part of a path.
     pub fn start(socket: &Path, engine: &Path, allowed: Vec<String>) -> Self {
         let listener = UnixListener::bind(socket).expect("the socket can be bound");
-        let refused: Arc<Mutex<Vec<String>>> = Arc::default();
-        let (engine, allowed, log) = (engine.to_owned(), Arc::new(allowed), Arc::clone(&refused));
+        let caller = Caller::new(engine, allowed);
+        let refused = Arc::clone(&caller.refused);
         let listening = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(pass(stream, engine.clone(), Arc::clone(&allowed), Arc::clone(&log)));
+                tokio::spawn(caller.clone().pass(stream));
+            }
+        });
+        Self { listening, refused }
+    }
+
+    /// The same at an address.
+    pub async fn start_at(address: SocketAddr, engine: &Path, allowed: Vec<String>) -> Self {
+        let listener = TcpListener::bind(address).await.expect("the address can be bound");
+        let caller = Caller::new(engine, allowed);
+        let refused = Arc::clone(&caller.refused);
+        let listening = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(caller.clone().pass(stream));
             }
         });
         Self { listening, refused }
@@ -44,28 +58,37 @@ impl Drop for Proxy {
     }
 }
 
-/// Clients of an engine here send one request per connection, so the first decides.
-async fn pass(
-    mut client: UnixStream,
+/// What a connection to the proxy needs.
+#[derive(Debug, Clone)]
+struct Caller {
     engine: PathBuf,
     allowed: Arc<Vec<String>>,
     refused: Arc<Mutex<Vec<String>>>,
-) {
-    let mut bytes = Vec::new();
-    if http::head(&mut client, &mut bytes).await.is_none() {
-        return;
+}
+
+impl Caller {
+    fn new(engine: &Path, allowed: Vec<String>) -> Self {
+        Self { engine: engine.to_owned(), allowed: Arc::new(allowed), refused: Arc::default() }
     }
-    let line = String::from_utf8_lossy(&bytes);
-    let line = line.split("\r\n").next().unwrap_or_default();
-    let call = line.split([' ', '?']).take(2).collect::<Vec<_>>().join(" ");
-    if !allowed.iter().any(|pattern| fits(pattern, &call)) {
-        refused.lock().unwrap_or_else(PoisonError::into_inner).push(call);
-        http::answer(&mut client, 403, "<html>Forbidden</html>", Duration::ZERO).await;
-        return;
-    }
-    let Ok(mut upstream) = UnixStream::connect(engine).await else { return };
-    if upstream.write_all(&bytes).await.is_ok() {
-        let _ = copy_bidirectional(&mut client, &mut upstream).await;
+
+    /// Clients of an engine here send one request per connection, so the first decides.
+    async fn pass(self, mut client: impl AsyncRead + AsyncWrite + Unpin) {
+        let mut bytes = Vec::new();
+        if http::head(&mut client, &mut bytes).await.is_none() {
+            return;
+        }
+        let line = String::from_utf8_lossy(&bytes);
+        let line = line.split("\r\n").next().unwrap_or_default();
+        let call = line.split([' ', '?']).take(2).collect::<Vec<_>>().join(" ");
+        if !self.allowed.iter().any(|pattern| fits(pattern, &call)) {
+            self.refused.lock().unwrap_or_else(PoisonError::into_inner).push(call);
+            http::answer(&mut client, 403, "<html>Forbidden</html>", Duration::ZERO).await;
+            return;
+        }
+        let Ok(mut upstream) = UnixStream::connect(self.engine).await else { return };
+        if upstream.write_all(&bytes).await.is_ok() {
+            let _ = copy_bidirectional(&mut client, &mut upstream).await;
+        }
     }
 }
 

@@ -44,6 +44,12 @@ impl Record {
         Some(Event::StoppedWithPlayers { service: self.id.clone(), seats, online })
     }
 
+    pub(in crate::fleet) fn take_problems(&mut self) -> impl Iterator<Item = Event> + use<> {
+        let service = self.id.clone();
+        let untold = std::mem::take(&mut self.untold).into_iter();
+        untold.map(move |problem| Event::Problem { service: service.clone(), problem })
+    }
+
     /// Why it is in the state it has just come to.
     fn why(&mut self) -> String {
         let cause = std::mem::take(&mut self.cause);

@@ -88,8 +88,8 @@ mod tests {
         let host = |host: Value| json!({"Config": safe(), "HostConfig": host});
         for (container, grace, named) in [
             (json!({}), 90, "killed 10 s later"),
-            (json!({"Config": {"StopTimeout": 59}}), 90, "stop_grace_period: 60s"),
-            (json!({"Config": safe()}), 59, "swarmgate.grace=60s"),
+            (json!({"Config": {"StopTimeout": 54}}), 90, "stop_grace_period: 55s"),
+            (json!({"Config": safe()}), 54, "swarmgate.grace=55s"),
             (host(json!({"RestartPolicy": {"Name": "always"}})), 60, "restart: unless-stopped"),
             (host(json!({"AutoRemove": true})), 60, "without --rm"),
             (

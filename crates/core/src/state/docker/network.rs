@@ -4,14 +4,15 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::api::{Attachment, Container, PortBinding};
 use crate::service::Endpoint;
+use crate::state::{OwnNetwork, names};
 
 /// Where the gate itself is, seen from the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place<'a> {
     /// On the engine's machine, or in a container that uses the machine's network.
     Machine,
-    /// In a container on the networks with these ids; `None` if they cannot be told.
-    Container(Option<&'a [String]>),
+    /// In a container on these networks; `None` if they cannot be told.
+    Container(Option<&'a [OwnNetwork]>),
 }
 
 /// What decides between several networks.
@@ -40,7 +41,7 @@ pub fn endpoints(container: &Container, choice: Choice<'_>, port: u16) -> Result
         let asked = choice.asked.is_none_or(|asked| goes_by(container, name, on, asked));
         let shared = match choice.place {
             Place::Machine | Place::Container(None) => true,
-            Place::Container(Some(own)) => own.contains(&on.network),
+            Place::Container(Some(own)) => own.iter().any(|own| own.id == on.network),
         };
         asked && shared
     };
@@ -77,8 +78,7 @@ fn goes_by(container: &Container, name: &str, on: &Attachment, asked: &str) -> b
 
 fn none(container: &Container, choice: Choice<'_>) -> String {
     let networks = &container.network_settings.networks;
-    let names: Vec<&str> = networks.keys().map(String::as_str).collect();
-    let on = if names.is_empty() { "no network".to_owned() } else { names.join(", ") };
+    let on = names(networks.keys().map(String::as_str));
     let exists = |asked| networks.iter().any(|(name, on)| goes_by(container, name, on, asked));
     match (choice.asked, choice.place) {
         _ if container.host_config.network_mode.starts_with("container:") => {
@@ -88,11 +88,15 @@ fn none(container: &Container, choice: Choice<'_>) -> String {
         (Some(asked), _) if !exists(asked) => {
             format!("it is not on the network {asked:?} that is asked for; it is on: {on}")
         }
-        (Some(asked), Place::Container(Some(_))) => {
-            format!("the gate is not on the network {asked:?} that is asked for: attach the gate to it")
+        (Some(asked), Place::Container(Some(own))) => {
+            let own = names(own.iter().map(|own| own.name.as_str()));
+            format!(
+                "the gate is not on the network {asked:?} that is asked for, but on: {own}; attach the gate to it"
+            )
         }
-        (None, Place::Container(Some(_))) => {
-            format!("the gate is on none of its networks ({on}): attach both to one network")
+        (None, Place::Container(Some(own))) => {
+            let own = names(own.iter().map(|own| own.name.as_str()));
+            format!("the gate is on none of its networks ({on}), but on: {own}; attach both to one network")
         }
         (_, Place::Machine | Place::Container(None)) => {
             format!("it has no address to dial (it is on: {on}): attach it to a network")
@@ -122,6 +126,10 @@ mod tests {
         .unwrap()
     }
 
+    fn own(id: &str) -> OwnNetwork {
+        OwnNetwork { id: id.into(), name: format!("{id}-net") }
+    }
+
     fn dial(container: &Container, asked: Option<&str>, place: Place<'_>) -> Result<String, String> {
         let found = endpoints(container, Choice { asked, place }, 25565)?;
         Ok(found.iter().map(Endpoint::to_string).collect::<Vec<_>>().join(" "))
@@ -147,8 +155,7 @@ mod tests {
 
     #[test]
     fn in_a_container_the_networks_both_are_on_count_and_on_the_machine_all() {
-        let own = |ids: &[&str]| ids.iter().map(|&id| id.to_owned()).collect::<Vec<String>>();
-        let shared = own(&["s3", "x"]);
+        let shared = [own("s3"), own("x")];
         let place = Place::Container(Some(&shared));
         assert_eq!(dial(&container(), None, place), Ok("[fd01::9]:25565".into()), "IPv6 only");
         let all = "10.2.0.9:25565 [fd00::9]:25565 10.1.0.9:25565 [fd01::9]:25565";
@@ -184,7 +191,7 @@ mod tests {
 
     #[test]
     fn nowhere_to_dial_says_why() {
-        let elsewhere = ["x".to_owned()];
+        let elsewhere = [own("x")];
         let here = Place::Container(Some(&elsewhere));
         let mut lonely = container();
         lonely.network_settings = Default::default();
@@ -192,8 +199,8 @@ mod tests {
         borrowed.host_config.network_mode = "container:vpn".into();
         for (container, asked, place, why) in [
             (&container(), Some("other"), here, "it is on: mc, prod_zone, six"),
-            (&container(), Some("mc"), here, "the gate is not on the network \"mc\""),
-            (&container(), None, here, "the gate is on none of its networks"),
+            (&container(), Some("mc"), here, "not on the network \"mc\" that is asked for, but on: x-net"),
+            (&container(), None, here, "none of its networks (mc, prod_zone, six), but on: x-net"),
             (&lonely, None, Place::Machine, "no address to dial (it is on: no network)"),
             (&borrowed, None, here, "the network of another container"),
         ] {

@@ -3,8 +3,9 @@
 use super::api::{ContainerSpec, ServiceSpec};
 use super::picture::Mode;
 
-/// Below this, a server with a large world is killed while it saves.
-pub(in crate::state) const ENOUGH_TO_SAVE: i64 = 60;
+/// Below this, a server with a large world is killed while it saves. As much as fits into [`UPDATES_WAIT`], of which
+/// 3 s have passed when the task is told to stop (measured).
+pub(in crate::state) const ENOUGH_TO_SAVE: i64 = 55;
 /// An update that stops the old task first waits this long for it, whatever its grace (measured on engines
 /// 20.10 and 29.7).
 const UPDATES_WAIT: i64 = 60;
@@ -35,7 +36,8 @@ fn grace(container: &ContainerSpec) -> Option<String> {
     } else if seconds > UPDATES_WAIT {
         Some(format!(
             "it may take {seconds} s to stop, but an update starts the new task after {UPDATES_WAIT} s even if the \
-             old one still runs on the same world: put it to sleep before an update"
+             old one still runs on the same world: put it to sleep before an update, or write stop_grace_period: \
+             {ENOUGH_TO_SAVE}s"
         ))
     } else {
         None
@@ -90,7 +92,7 @@ mod tests {
     #[test]
     fn a_careful_service_needs_no_advice() {
         let spec = json!({
-            "TaskTemplate": {"ContainerSpec": {"StopGracePeriod": 60 * NANOS, "Env": ["ENABLE_AUTOPAUSE=false", "A"]}},
+            "TaskTemplate": {"ContainerSpec": {"StopGracePeriod": 55 * NANOS, "Env": ["ENABLE_AUTOPAUSE=false", "A"]}},
             "Mode": {"Replicated": {"Replicas": 1}}, "UpdateConfig": {"Order": "stop-first"},
             "EndpointSpec": {"Ports": [{"TargetPort": 8080, "PublishedPort": 80}]},
         });
@@ -105,7 +107,7 @@ mod tests {
         let ports = json!({"Ports": [{"TargetPort": 25565, "PublishedPort": 25570}]});
         let cases = [
             (json!({}), "killed 10 s after"),
-            (json!({"TaskTemplate": stops_within(59)}), "stop_grace_period: 60s"),
+            (json!({"TaskTemplate": stops_within(54)}), "stop_grace_period: 55s"),
             (json!({"TaskTemplate": stops_within(61)}), "an update starts the new task after 60 s"),
             (json!({"TaskTemplate": safe(), "UpdateConfig": {"Order": "start-first"}}), "order: stop-first"),
             (

@@ -10,6 +10,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
+use crate::state::KILLED_CODE;
+
 /// What came back for a request: the object, or that it was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer<T> {
@@ -169,6 +171,24 @@ pub struct Task {
     pub desired_state: TaskState,
     #[serde(deserialize_with = "nullable")]
     pub networks_attachments: Vec<NetworkAttachment>,
+}
+
+impl Task {
+    /// Its managers want it to end.
+    pub fn is_told_to_stop(&self) -> bool {
+        matches!(self.desired_state, TaskState::Shutdown | TaskState::Remove)
+    }
+
+    /// Told to stop, and not known to have stopped.
+    pub fn is_stopping(&self) -> bool {
+        self.is_told_to_stop() && !self.status.state.is_terminal()
+    }
+
+    /// It was told to stop and took longer than its stop grace. One that crashes is `failed`.
+    pub fn was_killed(&self) -> bool {
+        self.status.state == TaskState::Shutdown
+            && self.status.container_status.exit_code == Some(KILLED_CODE)
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]

@@ -70,6 +70,8 @@ mod tests {
             id: "s".into(),
             version,
             tasks: tasks.iter().map(|&id| id.to_owned()).collect(),
+            stopping: BTreeSet::new(),
+            killed: BTreeSet::new(),
             believed: None,
         }
     }

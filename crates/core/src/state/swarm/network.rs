@@ -4,6 +4,7 @@
 use super::api::ServiceSpec;
 use super::{Attachment, Instance};
 use crate::service::Endpoint;
+use crate::state::{OwnNetwork, names};
 
 /// What decides between several networks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -11,8 +12,8 @@ pub struct Choice<'a> {
     /// The network a label asks for: its id, its name with or without the stack's prefix, or an alias of the
     /// service on it.
     pub asked: Option<&'a str>,
-    /// The ids of the networks that the gate is on; `None` if it cannot tell.
-    pub shared: Option<&'a [String]>,
+    /// The networks that the gate is on; `None` if it cannot tell.
+    pub own: Option<&'a [OwnNetwork]>,
 }
 
 /// Addresses to dial, in order of preference, or why there are none (a sentence with the fix).
@@ -24,7 +25,7 @@ pub fn endpoints(
 ) -> Result<Vec<Endpoint>, String> {
     let fits = |a: &&Attachment| {
         let asked = choice.asked.is_none_or(|asked| goes_by(a, asked, spec));
-        let shared = choice.shared.is_none_or(|shared| shared.contains(&a.network));
+        let shared = choice.own.is_none_or(|own| own.iter().any(|own| own.id == a.network));
         asked && shared && !a.ingress
     };
     let addresses = instance.attachments.iter().filter(fits).flat_map(|a| &a.addresses);
@@ -46,18 +47,23 @@ fn goes_by(attachment: &Attachment, asked: &str, spec: &ServiceSpec) -> bool {
 }
 
 fn none(instance: &Instance, spec: &ServiceSpec, choice: Choice<'_>) -> String {
-    let names: Vec<&str> = instance.attachments.iter().map(|a| a.name.as_str()).collect();
-    let on = if names.is_empty() { "no network".to_owned() } else { names.join(", ") };
+    let on = names(instance.attachments.iter().map(|a| a.name.as_str()));
     let exists = |asked| instance.attachments.iter().any(|a| goes_by(a, asked, spec));
-    match (choice.asked, choice.shared) {
+    match (choice.asked, choice.own) {
         (Some(asked), _) if !exists(asked) => {
             format!("it is not on the network {asked:?} that is asked for; it is on: {on}")
         }
-        (Some(asked), Some(_)) => {
-            format!("the gate is not on the network {asked:?} that is asked for: attach the gate to it")
+        (Some(asked), Some(own)) => {
+            let own = names(own.iter().map(|own| own.name.as_str()));
+            format!(
+                "the gate is not on the network {asked:?} that is asked for, but on: {own}; attach the gate to it"
+            )
         }
-        (None, Some(_)) => {
-            format!("the gate is on none of its networks ({on}): attach both to one overlay network")
+        (None, Some(own)) => {
+            let own = names(own.iter().map(|own| own.name.as_str()));
+            format!(
+                "the gate is on none of its networks ({on}), but on: {own}; attach both to one overlay network"
+            )
         }
         (_, None) => {
             format!("its task has no address to dial (it is on: {on}): attach it to an overlay network")
@@ -100,9 +106,10 @@ mod tests {
         .unwrap()
     }
 
-    fn dial(asked: Option<&str>, shared: Option<&[&str]>) -> Result<String, String> {
-        let shared: Option<Vec<String>> = shared.map(|ids| ids.iter().map(|&id| id.into()).collect());
-        let found = endpoints(&instance(), &spec(), Choice { asked, shared: shared.as_deref() }, 25565)?;
+    fn dial(asked: Option<&str>, own: Option<&[&str]>) -> Result<String, String> {
+        let named = |&id: &&str| OwnNetwork { id: id.into(), name: format!("{id}-net") };
+        let own: Option<Vec<OwnNetwork>> = own.map(|ids| ids.iter().map(named).collect());
+        let found = endpoints(&instance(), &spec(), Choice { asked, own: own.as_deref() }, 25565)?;
         Ok(found.iter().map(Endpoint::to_string).collect::<Vec<_>>().join(" "))
     }
 
@@ -129,12 +136,17 @@ mod tests {
 
     #[test]
     fn nowhere_to_dial_says_why() {
-        let cases: [(_, Option<&[&str]>, _); 5] = [
+        let cases: [(_, Option<&[&str]>, _); 6] = [
             (Some("other"), None, "it is on: ingress, prod_zone, mc, host"),
-            (Some("mc"), Some(&["z1"]), "the gate is not on the network \"mc\""),
+            (Some("mc"), Some(&["z1"]), "not on the network \"mc\" that is asked for, but on: z1-net"),
             (Some("host"), None, "no address to dial"),
             (Some("ingress"), None, "no address to dial"),
-            (None, Some(&["x"]), "the gate is on none of its networks"),
+            (
+                None,
+                Some(&["x", "y"]),
+                "none of its networks (ingress, prod_zone, mc, host), but on: x-net, y-net",
+            ),
+            (None, Some(&[]), "but on: no network"),
         ];
         for (asked, shared, why) in cases {
             let error = dial(asked, shared).unwrap_err();

@@ -74,9 +74,9 @@ impl<'a> Picture<'a> {
     /// Alive, and its state or desired state is a word this version does not know.
     pub fn strange(&self) -> Option<&'a Task> {
         self.newest(|task| {
-            let unknown_state = matches!(task.status.state, TaskState::Other(_)) && !is_ending(task);
+            let unknown_state = matches!(task.status.state, TaskState::Other(_)) && !task.is_told_to_stop();
             let known_wish =
-                is_ending(task) || wants(task, TaskState::Running) || wants(task, TaskState::Ready);
+                task.is_told_to_stop() || wants(task, TaskState::Running) || wants(task, TaskState::Ready);
             is_live(task) && (unknown_state || !known_wish)
         })
     }
@@ -110,7 +110,7 @@ impl<'a> Picture<'a> {
     /// Whether any task may run or come up on a node that answers, whatever Swarm has told it so far.
     pub fn any_may_run(&self) -> bool {
         self.tasks.iter().any(|task| {
-            let will_be_told = is_live(task) && !is_ending(task) && !self.is_on_down_node(task);
+            let will_be_told = is_live(task) && !task.is_told_to_stop() && !self.is_on_down_node(task);
             self.is_dying(task) || will_be_told
         })
     }
@@ -166,11 +166,11 @@ impl<'a> Picture<'a> {
 
     /// Told to stop, and not known to have stopped. Without a node it never ran.
     fn is_dying(&self, task: &Task) -> bool {
-        is_live(task) && is_ending(task) && !task.node_id.is_empty() && !self.is_on_down_node(task)
+        task.is_stopping() && !task.node_id.is_empty() && !self.is_on_down_node(task)
     }
 
     fn is_lost(&self, task: &Task) -> bool {
-        let told = is_ending(task) || self.mode == Mode::Replicated(0);
+        let told = task.is_told_to_stop() || self.mode == Mode::Replicated(0);
         is_live(task) && told && self.is_on_down_node(task)
     }
 
@@ -199,10 +199,6 @@ fn wants(task: &Task, state: TaskState) -> bool {
 
 fn is_live(task: &Task) -> bool {
     !task.status.state.is_terminal()
-}
-
-fn is_ending(task: &Task) -> bool {
-    wants(task, TaskState::Shutdown) || wants(task, TaskState::Remove)
 }
 
 /// A global service has one task a node instead of numbered ones.

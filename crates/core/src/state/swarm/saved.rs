@@ -150,7 +150,7 @@ fn dialled(
     port: u16,
 ) -> Result<Option<Endpoint>, String> {
     let Some(instance) = &believed.instance else { return Ok(None) };
-    let choice = Choice { asked, shared: None };
+    let choice = Choice { asked, own: None };
     let endpoints = network::endpoints(instance, &service.spec, choice, port)?;
     Ok(endpoints.into_iter().next())
 }

@@ -12,6 +12,7 @@ use super::network::{self, Choice};
 use super::{Belief, Believed, Clocks, advice};
 use crate::labels::{self, Labelled, Labels};
 use crate::service::{Endpoint, Service, ServiceId, SourceId, Spec, State};
+use crate::state::OwnNetwork;
 
 pub const ID: SourceId = "swarm";
 
@@ -30,8 +31,8 @@ pub struct Surroundings<'a> {
     pub defaults: &'a Spec,
     /// On which network to dial those that have no label about it.
     pub network: Option<&'a str>,
-    /// The ids of the networks that the gate is on; `None` if it cannot tell.
-    pub shared: Option<&'a [String]>,
+    /// The networks that the gate is on; `None` if it cannot tell.
+    pub own: Option<&'a [OwnNetwork]>,
     pub clocks: Clocks,
 }
 
@@ -43,6 +44,10 @@ pub struct Surveyed {
     pub version: u64,
     /// The ids of all its tasks that are listed.
     pub tasks: BTreeSet<String>,
+    /// Those of them that were told to stop and have not.
+    pub stopping: BTreeSet<String>,
+    /// Those of them that were told to stop and were killed.
+    pub killed: BTreeSet<String>,
     /// `None`: the answer was not understood.
     pub believed: Option<Believed>,
 }
@@ -71,9 +76,10 @@ impl Survey {
     }
 
     /// The networks of the task whose container's id begins so, if it is a task of this Swarm.
-    pub fn networks_of(&self, container: &str) -> Option<Vec<String>> {
+    pub fn networks_of(&self, container: &str) -> Option<Vec<OwnNetwork>> {
         let task = Task::deserialize(self.task_of(container)?).ok()?;
-        Some(task.networks_attachments.into_iter().map(|attachment| attachment.network.id).collect())
+        let networks = task.networks_attachments.into_iter().map(|attachment| attachment.network);
+        Some(networks.map(|network| OwnNetwork { id: network.id, name: network.spec.name }).collect())
     }
 
     /// The ports at which Swarm's routing mesh publishes the service of the task in this container. Whoever
@@ -126,7 +132,8 @@ impl Survey {
             labelled.spec.sleep = false;
         }
         let judged = self.judge(raw, tasks, &labelled, around);
-        let Judged { believed, state, problems } = judged.unwrap_or_else(Judged::not_understood);
+        let Judged { believed, state, stopping, killed, problems } =
+            judged.unwrap_or_else(Judged::not_understood);
         labelled.problems.extend(problems);
         // Of several replicas none may be stopped for want of players on another.
         let one_at_most = |believed: &Believed| believed.replicas.is_some_and(|replicas| replicas < 2);
@@ -134,6 +141,8 @@ impl Survey {
             id: text(raw, "/ID").to_owned(),
             version: raw.pointer("/Version/Index").and_then(Value::as_u64).unwrap_or_default(),
             tasks: tasks.iter().map(|task| text(task, "/ID").to_owned()).collect(),
+            stopping,
+            killed,
             service: Service {
                 id: ServiceId::new(ID, text(raw, "/Spec/Name")),
                 spec: Arc::new(labelled.spec),
@@ -167,20 +176,32 @@ impl Survey {
             // A start must wait, so players wait as for any stop.
             state = Some(State::Stopping);
         }
-        Ok(Judged { believed: Some(believed), state, problems })
+        let ids = |is: fn(&Task) -> bool| {
+            tasks.iter().filter(|task| is(task)).map(|task| task.id.clone()).collect()
+        };
+        let (stopping, killed) = (ids(Task::is_stopping), ids(Task::was_killed));
+        Ok(Judged { believed: Some(believed), state, stopping, killed, problems })
     }
 }
 
 struct Judged {
     believed: Option<Believed>,
     state: Option<State>,
+    stopping: BTreeSet<String>,
+    killed: BTreeSet<String>,
     problems: Vec<String>,
 }
 
 impl Judged {
     fn not_understood(why: serde_json::Error) -> Self {
         let reason = format!("the engine's answer about it is not understood: {why}");
-        Self { believed: None, state: Some(State::Unknown { reason }), problems: Vec::new() }
+        Self {
+            believed: None,
+            state: Some(State::Unknown { reason }),
+            stopping: BTreeSet::new(),
+            killed: BTreeSet::new(),
+            problems: Vec::new(),
+        }
     }
 }
 
@@ -200,7 +221,7 @@ fn endpoints(
     let Some(instance) = believed.instance.as_ref().filter(|_| believed.belief == Belief::Running) else {
         return Ok(Vec::new());
     };
-    let choice = Choice { asked: labelled.network.as_deref().or(around.network), shared: around.shared };
+    let choice = Choice { asked: labelled.network.as_deref().or(around.network), own: around.own };
     network::endpoints(instance, &service.spec, choice, labelled.port)
 }
 
@@ -230,19 +251,19 @@ fn labels(raw: &Value, pointer: &str) -> Labels {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::moment::Moment;
 
     const NOW: &str = "2026-01-01T12:00:00Z";
 
-    fn service(name: &str, replicas: u64, labels: Value) -> Value {
+    pub fn service(name: &str, replicas: u64, labels: Value) -> Value {
         json!({"ID": format!("id-{name}"), "Version": {"Index": 7}, "UpdatedAt": "2026-01-01T11:00:00Z",
             "Spec": {"Name": name, "Labels": labels, "Mode": {"Replicated": {"Replicas": replicas}},
                 "TaskTemplate": {"ContainerSpec": {"StopGracePeriod": 60_000_000_000_i64}}}})
     }
 
-    fn task(service: &str, state: &str, desired: &str) -> Value {
+    pub fn task(service: &str, state: &str, desired: &str) -> Value {
         json!({"ID": format!("t-{service}"), "ServiceID": format!("id-{service}"), "NodeID": "n1", "Slot": 1,
             "CreatedAt": "2026-01-01T11:00:00Z", "UpdatedAt": "2026-01-01T11:59:00Z",
             "Status": {"State": state, "ContainerStatus": {"ContainerID": format!("c-{service}")}},
@@ -250,19 +271,19 @@ mod tests {
             "NetworksAttachments": [{"Network": {"ID": "net", "Spec": {"Name": "mc"}}, "Addresses": ["10.0.1.5/24"]}]})
     }
 
-    fn survey(services: Value, tasks: Value, shared: Option<&[String]>) -> Vec<Surveyed> {
+    fn survey(services: Value, tasks: Value, own: Option<&[OwnNetwork]>) -> Vec<Surveyed> {
         let survey = Survey::new(services, tasks, Vec::new()).unwrap();
         let clocks = Clocks { moment: Moment::START, wall: NOW.parse().unwrap() };
-        survey.services(Surroundings { defaults: &Spec::default(), network: None, shared, clocks })
+        survey.services(Surroundings { defaults: &Spec::default(), network: None, own, clocks })
     }
 
-    fn one(service: Value, tasks: Value) -> Surveyed {
+    pub fn one(service: Value, tasks: Value) -> Surveyed {
         let mut found = survey(json!([service]), tasks, None);
         assert_eq!(found.len(), 1);
         found.remove(0)
     }
 
-    fn host() -> Value {
+    pub fn host() -> Value {
         json!({"swarmgate.host": "mc.example"})
     }
 
@@ -287,11 +308,11 @@ mod tests {
 
     #[test]
     fn without_a_shared_network_it_runs_nowhere_and_says_so() {
-        let elsewhere = ["other".to_owned()];
+        let elsewhere = [OwnNetwork { id: "o".into(), name: "other".into() }];
         let services = json!([service("mc", 1, host())]);
         let found = survey(services, json!([task("mc", "running", "running")]), Some(&elsewhere));
         assert!(matches!(&found[0].service.state, State::Running(running) if running.endpoints.is_empty()));
-        assert!(found[0].service.problems[0].contains("on none of its networks (mc)"));
+        assert!(found[0].service.problems[0].contains("on none of its networks (mc), but on: other"));
     }
 
     #[test]
@@ -350,7 +371,7 @@ mod tests {
         let survey = Survey::new(json!([service("mc", 0, host())]), tasks, down).unwrap();
         for (wall, state) in [(NOW, State::Stopping), ("2026-01-01T12:09:00Z", State::Asleep)] {
             let clocks = Clocks { moment: Moment::START, wall: wall.parse().unwrap() };
-            let around = Surroundings { defaults: &Spec::default(), network: None, shared: None, clocks };
+            let around = Surroundings { defaults: &Spec::default(), network: None, own: None, clocks };
             assert_eq!(survey.services(around)[0].service.state, state, "{wall}");
         }
     }
@@ -368,7 +389,10 @@ mod tests {
     #[test]
     fn the_gates_own_task_tells_its_networks() {
         let survey = Survey::new(json!([]), json!([task("gate", "running", "running")]), vec![]).unwrap();
-        assert_eq!(survey.networks_of("c-gate"), Some(vec!["net".to_owned()]));
+        assert_eq!(
+            survey.networks_of("c-gate"),
+            Some(vec![OwnNetwork { id: "net".into(), name: "mc".into() }])
+        );
         assert_eq!(survey.networks_of("c-other"), None);
         assert!(Survey::new(json!({"message": "x"}), json!([]), vec![]).is_err());
     }
