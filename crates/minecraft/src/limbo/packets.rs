@@ -37,7 +37,7 @@ pub(super) fn write(out: &mut Vec<u8>, id: i32, fields: impl FnOnce(&mut Vec<u8>
 pub(super) fn login_success(guest: &Guest, out: &mut Vec<u8>) {
     write(out, 2, |body| {
         body.extend(guest.uuid.into_bytes());
-        write_text(&guest.name, body);
+        write_text(&readable(&guest.name), body);
         count(guest.properties.len(), body);
         for property in &guest.properties {
             write_text(&property.name, body);
@@ -55,6 +55,16 @@ pub(super) fn login_success(guest: &Guest, out: &mut Vec<u8>) {
             776.. => body.extend(guest.uuid.into_bytes()),
         }
     });
+}
+
+/// A name as the game can read it, of at most 16 UTF-16 units; proxies make longer ones.
+fn readable(name: &str) -> String {
+    let mut units = 0;
+    let fits = |c: &char| {
+        units += c.len_utf16();
+        units <= 16
+    };
+    name.chars().take_while(fits).collect()
 }
 
 /// Asks which of these releases' own data the client has.

@@ -119,6 +119,10 @@ fn successes() {
         let mut session = Session::new(&Guest { properties, ..guest(protocol) }, START).unwrap();
         assert_eq!(session.output(), frame::encode(&body), "{protocol}");
     }
+    let long = Guest { name: "[proxy]long-name🦀🦀".to_owned(), ..guest(768) };
+    let mut session = Session::new(&long, START).unwrap();
+    let body = [&[2][..], UUID.as_bytes(), b"\x10[proxy]long-name\0"].concat();
+    assert_eq!(session.output(), frame::encode(&body));
     for protocol in [-1, 763, 765, 778, 0x4000_0001] {
         assert!(Session::new(&guest(protocol), START).is_none() && offer(protocol).is_none(), "{protocol}");
     }
