@@ -26,6 +26,9 @@ pub fn knock(data: &[u8]) {
     if whole != Ok(None) {
         assert_eq!(settled, whole);
     }
+    if let Ok(Some(Knock::Login { handshake, .. })) = &whole {
+        assert_eq!(knock::login_handshake(data, limit).as_ref(), Some(handshake));
+    }
     if let Ok(Some(Knock::Status { consumed, .. } | Knock::Login { consumed, .. })) = whole {
         assert!(consumed <= limit);
         let kept = handshake::rewrite(data, &Rewrite::default()).expect("a handshake that was read");

@@ -39,8 +39,8 @@ use crate::service::{Clients, Spec};
 pub struct Config {
     /// At least one.
     pub listeners: Vec<Listener>,
-    pub data_dir: Option<PathBuf>,
-    pub control: Option<PathBuf>,
+    pub data_dir: PathBuf,
+    pub control: PathBuf,
     /// Where health and metrics are served, if anywhere.
     pub http: Option<SocketAddr>,
     pub on_exit: OnExit,
@@ -111,12 +111,10 @@ pub enum LogFormat {
 }
 
 impl Config {
-    /// With every path relative to the directory that the file is in, and those that were not written set.
+    /// With every path relative to the directory that the file is in.
     pub fn beside(mut self, directory: &Path) -> Self {
-        let data_dir = directory.join(self.data_dir.as_deref().unwrap_or(Path::new("swarmgate-data")));
-        let control = self.control.map_or_else(|| data_dir.join("control.sock"), |path| directory.join(path));
-        self.data_dir = Some(data_dir);
-        self.control = Some(control);
+        self.data_dir = directory.join(self.data_dir);
+        self.control = directory.join(self.control);
         let secret = self.proxies.velocity_secret_file.take();
         self.proxies.velocity_secret_file = secret.map(|path| directory.join(path));
         for server in &mut self.servers {
@@ -175,10 +173,11 @@ fn read(mut root: Section<'_, '_>) -> Config {
     let listening: Vec<SocketAddr> = listeners.iter().map(|listener| listener.address).collect();
     let docker = Docker::read(root.section("docker"));
     let (defaults, servers) = server::read(&mut root, &listening);
+    let data_dir = root.path("data_dir").unwrap_or_else(|| "swarmgate-data".into());
     let config = Config {
         listeners,
-        data_dir: root.path("data_dir"),
-        control: root.path("control"),
+        control: root.path("control").unwrap_or_else(|| data_dir.join("control.sock")),
+        data_dir,
         http: root.text("http", http).unwrap_or_else(|| Some(SocketAddr::from(([127, 0, 0, 1], 9250)))),
         on_exit: root
             .choice("on_exit", &[("keep", OnExit::Keep), ("stop", OnExit::Stop)])

@@ -8,6 +8,7 @@ mod guests;
 mod record;
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ use crate::moment::Moment;
 use crate::name::HostName;
 use crate::routes::{Match, Routes};
 use crate::service::{Clients, Endpoint, ProxyVersion, Ready, ServiceId, Snapshot, SourceId, State};
-use crate::throttle::{Rate, Throttle};
+use crate::throttle::{Rate, Source, Throttle};
 pub use guests::Caps;
 use guests::Guests;
 use record::Record;
@@ -99,6 +100,10 @@ pub struct Report {
     pub pin: Pin,
     /// Pinned awake, or in its warm hours.
     pub kept_awake: bool,
+    /// Counts where the number of servers awake is limited.
+    pub awake: bool,
+    /// A start has been asked for and is not over: whoever joins waits for it.
+    pub waking: bool,
     /// While a failure is fresh: how long until a join may try again.
     pub retry_in: Option<Duration>,
     /// When it will be put to sleep if nobody comes.
@@ -279,7 +284,7 @@ impl Fleet {
         if !record.scalable && pin != Pin::None {
             return Err(CommandError::NotScalable(service.clone()));
         }
-        let learned = record.pin(pin);
+        let learned = record.pin(pin, now);
         self.effects.push(Effect::Remember { service: service.clone(), learned });
         self.settle(now);
         Ok(())
@@ -297,6 +302,27 @@ impl Fleet {
                 Err(CommandError::Ambiguous(name.to_owned(), all.join(", ")))
             }
         }
+    }
+
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// As many servers are awake as joins may have awake.
+    pub fn is_full(&self) -> bool {
+        let awake = || self.records.values().filter(|record| record.counts_as_awake()).count();
+        self.policy.awake_at_once.is_some_and(|most| awake() >= most)
+    }
+
+    /// As many servers are starting as may at one time: the next one queues.
+    pub fn is_busy(&self) -> bool {
+        self.under_way() >= self.policy.waking_at_once.max(1)
+    }
+
+    /// How long until a join from there may start a server again; `None` if it may now.
+    pub fn wakes_again_in(&self, source: IpAddr, now: Moment) -> Option<Duration> {
+        let taken = || self.throttle.look(Source::from(source), now).err();
+        if self.policy.trusts(source) { None } else { taken() }
     }
 
     pub fn routes(&self) -> &Routes {
@@ -393,8 +419,7 @@ impl Fleet {
 
     /// Starts queued wakes in the order they were asked for, as many as the cap allows.
     fn start_queued(&mut self, now: Moment) {
-        let under_way = self.records.values().filter(|record| record.is_waking()).count();
-        let mut room = self.policy.waking_at_once.max(1).saturating_sub(under_way);
+        let mut room = self.policy.waking_at_once.max(1).saturating_sub(self.under_way());
         let mut queued: Vec<&mut Record> =
             self.records.values_mut().filter(|record| record.may_start()).collect();
         queued.sort_by_key(|record| record.wake.as_ref().map(|wake| wake.asked));
@@ -409,6 +434,10 @@ impl Fleet {
             record.take_wake(now);
             self.effects.push(Effect::Scale { service: record.id.clone(), up: true });
         }
+    }
+
+    fn under_way(&self) -> usize {
+        self.records.values().filter(|record| record.is_waking()).count()
     }
 
     /// Which service a hostname leads to, and how it was found.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use swarmgate_minecraft::Malformed;
 use swarmgate_minecraft::limbo::{BarColour, BossBar, Scene};
 use swarmgate_minecraft::status::StatusSummary;
 use swarmgate_minecraft::text::Component;
@@ -12,7 +13,7 @@ use crate::service::State;
 use crate::span;
 
 /// The words a template may have in braces, each with what it stands for.
-pub const TOKENS: [(&str, &str); 9] = [
+pub const TOKENS: [(&str, &str); 8] = [
     ("server", "the server's name"),
     ("motd", "what the server itself last showed in the list"),
     ("state", "what it is doing, in one word"),
@@ -20,8 +21,7 @@ pub const TOKENS: [(&str, &str); 9] = [
     ("countdown", "how long until it is started again after a crash"),
     ("duration", "the same as countdown"),
     ("reason", "why it failed, or what it is doing"),
-    ("players", "how many players are in it"),
-    ("max", "how many it takes"),
+    ("max", "how many players it takes"),
 ];
 
 /// What the server list shows of a service that does not answer itself.
@@ -114,6 +114,11 @@ pub fn refused(refusal: &Refusal, now: Moment) -> Component {
     Component::literal(sentence)
 }
 
+/// What a player reads whose login is not what the game sends.
+pub fn unreadable(why: Malformed) -> Component {
+    Component::literal(format!("Your login cannot be read: {why}. Has a mod or a proxy changed it?"))
+}
+
 pub const UNKNOWN_HOST: &str = "There is no server by this name here. Check the address.";
 pub const GATE_STOPPING: &str = "The gate is being restarted. Join again in a moment.";
 pub const TOO_OFTEN: &str = "You are joining too often. Wait a few seconds.";
@@ -164,7 +169,6 @@ fn value(token: &str, face: &Face, now: Moment) -> Option<String> {
         "reason" if face.state == State::Stopping => "saving the world of its last run".to_owned(),
         "reason" => face.state.reason().unwrap_or_default().to_owned(),
         "motd" => status().description,
-        "players" => "0".to_owned(),
         "max" => status().max.unwrap_or(0).to_string(),
         _ => return None,
     })

@@ -229,10 +229,13 @@ pub struct Wakers {
 }
 
 impl Wakers {
+    pub fn is_everybody(&self) -> bool {
+        self.names.is_empty() && self.uuids.is_empty() && self.addresses.is_empty()
+    }
+
     pub fn admit(&self, player: &Player, address: IpAddr) -> bool {
-        let everybody = self.names.is_empty() && self.uuids.is_empty() && self.addresses.is_empty();
         let address = address.to_canonical();
-        everybody
+        self.is_everybody()
             || self.names.contains(&player.name.to_lowercase())
             || player.uuid.is_some_and(|uuid| self.uuids.contains(&uuid))
             || self.addresses.iter().any(|net| net.contains(&address))
@@ -305,41 +308,23 @@ pub(crate) mod tests {
         }
     }
 
-    /// A plain spec for tests.
+    /// A plain spec for tests, with texts of its own.
     pub(crate) fn spec(hosts: &[&str]) -> Spec {
-        Spec {
-            hosts: hosts.iter().map(|host| HostPattern::parse(host).unwrap()).collect(),
-            default: false,
-            default_wakes: false,
-            wake: true,
-            sleep: true,
-            idle: Duration::from_secs(600),
-            awake: Vec::new(),
-            start_timeout: Duration::from_secs(300),
-            cooldown: Duration::from_secs(60),
-            wait: Wait::World,
-            modded_room: false,
-            hold: Duration::from_secs(25),
-            players: Players::Game,
-            ready: Ready::Status,
-            clients: Clients::default(),
-            wakers: Wakers::default(),
-            send_proxy: None,
-            rewrite_host: None,
-            public_address: None,
-            texts: Texts {
-                asleep: "asleep".into(),
-                starting: "starting".into(),
-                restarting: "restarting".into(),
-                stopping: "stopping".into(),
-                failed: "failed".into(),
-                unreachable: "unreachable".into(),
-                wait: "wait".into(),
-                title: "title".into(),
-                subtitle: "subtitle".into(),
-                welcome: "welcome".into(),
-                rejoin: "rejoin".into(),
-            },
-        }
+        let hosts = hosts.iter().map(|host| HostPattern::parse(host).unwrap()).collect();
+        let texts = Texts {
+            asleep: "asleep".into(),
+            starting: "starting".into(),
+            restarting: "restarting".into(),
+            stopping: "stopping".into(),
+            failed: "failed".into(),
+            unreachable: "unreachable".into(),
+            wait: "wait".into(),
+            title: "title".into(),
+            subtitle: "subtitle".into(),
+            welcome: "welcome".into(),
+            rejoin: "rejoin".into(),
+        };
+        let (idle, start_timeout) = (Duration::from_secs(600), Duration::from_secs(300));
+        Spec { hosts, idle, start_timeout, texts, ..Spec::default() }
     }
 }

@@ -54,14 +54,14 @@ impl Throttle {
         self.rate = rate;
     }
 
+    /// Whether there is a token to take; how long until there is one if not.
+    pub fn look(&self, source: Source, now: Moment) -> Result<(), Duration> {
+        self.debt_after(source, now).map(drop)
+    }
+
     /// Takes a token, or says how long until there is one.
     pub fn take(&mut self, source: Source, now: Moment) -> Result<(), Duration> {
-        let debt = self.full_at.get(&source).map_or(Duration::ZERO, |&full| now.until(full));
-        let allowed = self.rate.every.saturating_mul(self.rate.burst);
-        let after = debt.saturating_add(self.rate.every);
-        if after > allowed {
-            return Err(after.saturating_sub(allowed));
-        }
+        let after = self.debt_after(source, now)?;
         if self.full_at.len() >= self.capacity && !self.full_at.contains_key(&source) {
             self.full_at.retain(|_, full| *full > now);
             if self.full_at.len() >= self.capacity {
@@ -70,6 +70,14 @@ impl Throttle {
         }
         self.full_at.insert(source, now + after);
         Ok(())
+    }
+
+    /// How long the source's bucket would take to fill up, with one more token taken.
+    fn debt_after(&self, source: Source, now: Moment) -> Result<Duration, Duration> {
+        let debt = self.full_at.get(&source).map_or(Duration::ZERO, |&full| now.until(full));
+        let allowed = self.rate.every.saturating_mul(self.rate.burst);
+        let after = debt.saturating_add(self.rate.every);
+        if after > allowed { Err(after.saturating_sub(allowed)) } else { Ok(after) }
     }
 }
 
@@ -95,6 +103,8 @@ mod tests {
             assert_eq!(throttle.take(a, at(100)), Ok(()));
         }
         assert_eq!(throttle.take(a, at(100)), Err(Duration::from_secs(10)));
+        assert_eq!(throttle.look(a, at(100)), Err(Duration::from_secs(10)));
+        assert_eq!((throttle.look(a, at(110)), throttle.look(a, at(110))), (Ok(()), Ok(())));
         assert_eq!(throttle.take(a, at(104)), Err(Duration::from_secs(6)));
         assert_eq!(throttle.take(source("192.0.2.2"), at(104)), Ok(()), "others have their own bucket");
         assert_eq!(throttle.take(a, at(110)), Ok(()));

@@ -48,10 +48,18 @@ pub fn parse(bytes: &[u8], limit: usize, settled: bool) -> Result<Option<Knock>,
     }
 }
 
+/// The handshake of a client that waits for its login to be answered, whatever follows it. What [`parse`] finds
+/// malformed behind one can still be told so in the client's own words.
+pub fn login_handshake(bytes: &[u8], limit: usize) -> Option<Handshake> {
+    let (handshake, _) = first(bytes, limit).ok()??;
+    match handshake.intent {
+        Intent::Login | Intent::Transfer => Some(handshake),
+        Intent::Status => None,
+    }
+}
+
 fn modern(bytes: &[u8], limit: usize, settled: bool) -> Result<Option<Knock>, Malformed> {
-    let first = packet(bytes, limit, Handshake::ID)
-        .and_then(|frame| frame.map(|frame| Ok((Handshake::parse(frame.body)?, frame.consumed))).transpose());
-    let (handshake, consumed) = match first {
+    let (handshake, consumed) = match first(bytes, limit) {
         Ok(Some(first)) => first,
         Ok(None) => return Ok(None),
         Err(why) => return stranger(bytes, why, settled),
@@ -67,6 +75,12 @@ fn modern(bytes: &[u8], limit: usize, settled: bool) -> Result<Option<Knock>, Ma
             Ok(Some(Knock::Login { handshake, start, consumed: consumed + frame.consumed }))
         }
     }
+}
+
+/// The handshake and how long it is.
+fn first(bytes: &[u8], limit: usize) -> Result<Option<(Handshake, usize)>, Malformed> {
+    let Some(frame) = packet(bytes, limit, Handshake::ID)? else { return Ok(None) };
+    Ok(Some((Handshake::parse(frame.body)?, frame.consumed)))
 }
 
 /// Splits off a frame with this packet id. The id is looked at as soon as it is there: a stranger's first bytes
@@ -211,6 +225,25 @@ mod tests {
         assert_eq!(parse(&bytes, bytes.len(), false), Ok(Some(knock)));
         let short = parse(&bytes, bytes.len() - 1, false);
         assert!(matches!(short, Err(Malformed::Oversized { .. })), "{short:?}");
+    }
+
+    #[test]
+    fn whose_login_it_was() {
+        let sent = |intent, rest: &[u8]| [&handshake(767, "a", intent).encode()[..], rest].concat();
+        let whole = sent(Intent::Login, b"");
+        for (bytes, protocol) in [
+            (sent(Intent::Login, b"\x02\x01\x00"), Some(767)),
+            (sent(Intent::Transfer, b"\xff\xff\xff\xff"), Some(767)),
+            (whole.clone(), Some(767)),
+            (sent(Intent::Status, b"\x02\x01\x00"), None),
+            (whole[..whole.len() - 1].to_vec(), None),
+            (b"\x02\x3d\xff\xff".to_vec(), None),
+            (b"\xfe\x01\xfa".to_vec(), None),
+            (b"GET / HTTP/1.0\r\n".to_vec(), None),
+            (Vec::new(), None),
+        ] {
+            assert_eq!(login_handshake(&bytes, LIMIT).map(|known| known.protocol), protocol, "{bytes:02x?}");
+        }
     }
 
     proptest! {

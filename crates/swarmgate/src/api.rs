@@ -1,9 +1,11 @@
 //! HTTP for people and programs: all of it on the control socket, which the file system guards; health and
 //! metrics also on a TCP address.
 
+mod serve;
 mod socket;
 mod view;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -15,13 +17,14 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde::Deserialize;
 use serde_json::json;
-use swarmgate_core::explain::{Explanation, explain};
+use swarmgate_core::explain::{Explanation, Visitor, explain};
 use swarmgate_core::fleet::CommandError;
 use swarmgate_core::learned::Pin;
 use swarmgate_core::service::ServiceId;
 use swarmgate_minecraft::address::Address;
 use tokio::net::{TcpListener, UnixListener};
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 use crate::fleet::Fleet;
 use crate::gateway::door::Door;
@@ -61,17 +64,11 @@ impl Api {
 }
 
 pub async fn serve_control(socket: UnixListener, api: Api, stop: CancellationToken) {
-    let served = axum::serve(socket, control(api)).with_graceful_shutdown(stop.cancelled_owned()).await;
-    if let Err(error) = served {
-        tracing::error!(%error, "the control socket is no longer served");
-    }
+    serve::serve(socket, control(api), serve::Cost::default(), stop).await;
 }
 
 pub async fn serve_public(socket: TcpListener, api: Api, stop: CancellationToken) {
-    let served = axum::serve(socket, public(api)).with_graceful_shutdown(stop.cancelled_owned()).await;
-    if let Err(error) = served {
-        tracing::error!(%error, "health and metrics are no longer served");
-    }
+    serve::serve(socket, public(api), serve::Cost::default(), stop).await;
 }
 
 fn public(api: Api) -> Router {
@@ -302,14 +299,18 @@ fn local(api: &Api, name: &str) -> Result<ServiceId, Refused> {
 #[derive(Debug, Deserialize)]
 struct ExplainQuery {
     host: String,
+    name: Option<String>,
+    uuid: Option<Uuid>,
+    source: Option<IpAddr>,
 }
 
 async fn explain_host(
     State(api): State<Api>,
     query: Result<Query<ExplainQuery>, QueryRejection>,
 ) -> Result<Json<Explanation>, Refused> {
-    let Query(ExplainQuery { host }) = query?;
-    Ok(Json(api.fleet.look(|core, now| explain(core, Address::cut(&host).host, now))))
+    let Query(ExplainQuery { host, name, uuid, source }) = query?;
+    let visitor = Visitor { name, uuid, source };
+    Ok(Json(api.fleet.look(|core, now| explain(core, Address::cut(&host).host, &visitor, now))))
 }
 
 async fn wrong_method() -> Refused {

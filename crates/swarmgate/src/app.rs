@@ -1,6 +1,5 @@
 //! All wiring: from a checked configuration to a running gate, and down again.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -46,11 +45,9 @@ pub async fn run(origin: Origin, checked: Checked, stop: Stop) -> anyhow::Result
     settings::warn(&checked.warnings);
     let config = Arc::new(checked.config);
     raise_descriptor_limit(config.limits.connections_total);
-    let data_dir = config.data_dir.clone().unwrap_or_else(|| PathBuf::from("swarmgate-data"));
-    let store = Store::open(&data_dir)?;
+    let store = Store::open(&config.data_dir)?;
     let players = bind_all(&config)?;
-    let control = config.control.clone().unwrap_or_else(|| data_dir.join("control.sock"));
-    let control_socket = api::bind_control(&control)?;
+    let control_socket = api::bind_control(&config.control)?;
     let http = match config.http {
         Some(address) => Some(listener::bind(address).context("http (health and metrics)")?),
         None => None,
@@ -79,13 +76,14 @@ pub async fn run(origin: Origin, checked: Checked, stop: Stop) -> anyhow::Result
         let (fleet, background) = (fleet.clone(), background.clone());
         async move { fleet.run(background).await }
     });
-    tasks.spawn(news::run(fleet.clone(), Consoles::new(&data_dir), background.clone()));
+    tasks.spawn(news::run(fleet.clone(), Consoles::new(&config.data_dir), background.clone()));
     // Cancelled when every source was looked at once.
     let seen = CancellationToken::new();
     let unseen = Arc::new(seen.clone().drop_guard());
     let files = FileSource::new(configs.clone());
     tasks.spawn(sources::run(files, fleet.clone(), Some(Arc::clone(&unseen)), background.clone()));
-    let servers = ProcessSource::new(&data_dir, this_program(), process_servers(configs.clone(), &tasks));
+    let servers =
+        ProcessSource::new(&config.data_dir, this_program(), process_servers(configs.clone(), &tasks));
     let servers =
         tokio::spawn(sources::run(servers, fleet.clone(), Some(Arc::clone(&unseen)), background.clone()));
     tasks.spawn(follow_docker(configs.clone(), fleet.clone(), unseen, background.clone()));
@@ -98,8 +96,13 @@ pub async fn run(origin: Origin, checked: Checked, stop: Stop) -> anyhow::Result
             }
         }
     });
-    let api =
-        Api::new(fleet.clone(), Arc::clone(&door), metrics, Consoles::new(&data_dir), stop.drain.clone());
+    let api = Api::new(
+        fleet.clone(),
+        Arc::clone(&door),
+        metrics,
+        Consoles::new(&config.data_dir),
+        stop.drain.clone(),
+    );
     tasks.spawn(api::serve_control(control_socket, api.clone(), background.clone()));
     if let Some(http) = http {
         tasks.spawn(api::serve_public(http, api.clone(), background.clone()));
@@ -116,7 +119,7 @@ pub async fn run(origin: Origin, checked: Checked, stop: Stop) -> anyhow::Result
     drain(&connections, &configs.borrow().clone(), &close).await;
     background.cancel();
     finish(servers.await.context("the process source panicked")?, &configs.borrow().clone(), &stop).await;
-    let _ = std::fs::remove_file(&control);
+    let _ = std::fs::remove_file(&config.control);
     tasks.close();
     // What is left is a probe or an answer: short, but not worth waiting for without end.
     let _ = tokio::time::timeout(Duration::from_secs(5), tasks.wait()).await;

@@ -27,6 +27,9 @@ use output::Output;
 struct Cli {
     #[command(subcommand)]
     command: Command,
+    /// Answer in JSON, also when something goes wrong
+    #[arg(long, global = true)]
+    json: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -62,7 +65,7 @@ enum Command {
     DemoServer(demo::server::Server),
 }
 
-/// How commands find the running gate and how they answer.
+/// How commands find the running gate.
 #[derive(Debug, Args)]
 struct Common {
     /// The gate's configuration, which says where its control socket is
@@ -71,9 +74,6 @@ struct Common {
     /// The gate's control socket
     #[arg(long, env = "SWARMGATE_CONTROL", value_name = "SOCKET")]
     control: Option<PathBuf>,
-    /// Answer in JSON
-    #[arg(long)]
-    json: bool,
 }
 
 /// What the command line understands.
@@ -82,26 +82,30 @@ pub fn command() -> clap::Command {
 }
 
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return output::misunderstood(&error),
+    };
+    let output = Output { json: cli.json };
     let runtime = match tokio::runtime::Runtime::new() {
         Ok(runtime) => runtime,
-        Err(error) => return output::fail(&anyhow::Error::new(error).context("cannot start")),
+        Err(error) => return output.fail(&anyhow::Error::new(error).context("cannot start")),
     };
     let done = runtime.block_on(async {
         match cli.command {
             Command::Run(command) => command.run().await,
-            Command::Demo(command) => command.run().await,
-            Command::Check(command) => command.run(),
-            Command::Explain(command) => command.run().await,
-            Command::Ping(command) => command.run().await,
-            Command::Join(command) => command.run().await,
-            Command::Services(command) => command.run().await,
-            Command::Wake(command) => command.run().await,
-            Command::Sleep(command) => command.run().await,
-            Command::Pin(command) => command.run().await,
-            Command::Health(command) => command.run().await,
-            Command::Output(command) => command.run().await,
-            Command::Console(command) => command.run().await,
+            Command::Demo(command) => command.run(output).await,
+            Command::Check(command) => command.run(output),
+            Command::Explain(command) => command.run(output).await,
+            Command::Ping(command) => command.run(output).await,
+            Command::Join(command) => command.run(output).await,
+            Command::Services(command) => command.run(output).await,
+            Command::Wake(command) => command.run(output).await,
+            Command::Sleep(command) => command.run(output).await,
+            Command::Pin(command) => command.run(output).await,
+            Command::Health(command) => command.run(output).await,
+            Command::Output(command) => command.run(output).await,
+            Command::Console(command) => command.run(output).await,
             Command::DemoServer(command) => command.run().await,
         }
     });
@@ -109,12 +113,6 @@ pub fn main() -> ExitCode {
     runtime.shutdown_background();
     match done {
         Ok(code) => code,
-        Err(error) => output::fail(&error),
-    }
-}
-
-impl Common {
-    fn output(&self) -> Output {
-        Output { json: self.json }
+        Err(error) => output.fail(&error),
     }
 }

@@ -30,6 +30,7 @@ use self::access::Access;
 use self::error::EngineError;
 use self::events::Events;
 use self::skew::Skew;
+use crate::percent::encode;
 
 /// While managers elect a leader an engine is silent for up to 20 s. A caller that asks again loses nothing.
 const READ_WITHIN: Duration = Duration::from_secs(10);
@@ -218,15 +219,6 @@ async fn within<T>(
 fn date(response: &Response<Incoming>) -> Option<Timestamp> {
     let date = response.headers().get(DATE)?.to_str().ok()?;
     DateTimeParser::new().parse_timestamp(date).ok()
-}
-
-/// As it may stand in a query.
-pub(crate) fn encode(text: &str) -> String {
-    let encoded = text.bytes().map(|byte| match byte {
-        b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
-        other => format!("%{other:02X}"),
-    });
-    encoded.collect()
 }
 
 fn lock(skew: &Mutex<Skew>) -> std::sync::MutexGuard<'_, Skew> {

@@ -12,6 +12,7 @@ pub mod gateway;
 pub mod keeper;
 pub mod metrics;
 mod news;
+mod percent;
 mod probe;
 pub mod provider;
 pub mod settings;

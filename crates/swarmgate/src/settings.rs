@@ -28,6 +28,16 @@ pub enum LoadError {
     Bad { path: String, problems: Vec<Problem> },
 }
 
+impl LoadError {
+    /// A short name for programs.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Unreadable { .. } => "config_unreadable",
+            Self::Bad { .. } => "config_bad",
+        }
+    }
+}
+
 impl Origin {
     /// The file, under the flags, under the environment.
     pub fn new(file: PathBuf, flags: Vec<Override>) -> Self {

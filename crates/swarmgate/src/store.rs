@@ -44,6 +44,17 @@ pub enum StoreError {
     NoRandomness,
 }
 
+impl StoreError {
+    /// A short name for programs.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::InUse(_) => "store_in_use",
+            Self::TooNew { .. } => "store_too_new",
+            Self::Directory { .. } | Self::Open { .. } | Self::NoRandomness => "store_unusable",
+        }
+    }
+}
+
 impl Store {
     pub fn in_memory() -> Self {
         Self { database: None, pending: Arc::default(), writing: Arc::default() }

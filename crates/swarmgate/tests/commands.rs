@@ -36,8 +36,23 @@ struct Said {
 }
 
 impl Said {
+    fn of(output: std::process::Output) -> Self {
+        Self {
+            code: output.status.code().expect("an exit"),
+            out: String::from_utf8(output.stdout).unwrap(),
+            err: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
     fn json(&self) -> Value {
         serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {}{}", self.out, self.err))
+    }
+
+    /// What went wrong, as a program reads it.
+    fn error(&self) -> Value {
+        let one: Value =
+            serde_json::from_str(&self.err).unwrap_or_else(|error| panic!("{error}: {}", self.err));
+        one["error"].clone()
     }
 }
 
@@ -48,12 +63,7 @@ fn swarmgate() -> Command {
 }
 
 async fn run(arguments: &[&str]) -> Said {
-    let output = timeout(LIMIT, swarmgate().args(arguments).output()).await.expect("in time").unwrap();
-    Said {
-        code: output.status.code().expect("an exit"),
-        out: String::from_utf8(output.stdout).unwrap(),
-        err: String::from_utf8(output.stderr).unwrap(),
-    }
+    Said::of(timeout(LIMIT, swarmgate().args(arguments).output()).await.expect("in time").unwrap())
 }
 
 /// A program that says this to whoever connects, and then waits until the other side closes, or closes at once.
@@ -84,6 +94,63 @@ async fn a_command_that_is_nearly_one_is_named() {
 }
 
 #[tokio::test]
+async fn programs_are_told_what_went_wrong_in_the_same_way_by_every_command() {
+    let nowhere = "/no/such/file";
+    let directory = tempfile::tempdir().unwrap();
+    let bad = directory.path().join("bad.toml").display().to_string();
+    std::fs::write(&bad, "lisen = 1").unwrap();
+    let socket = directory.path().join("control.sock").display().to_string();
+    let gone = swarmgate_testkit::wait::free_port();
+    let server = format!("127.0.0.1:{gone}");
+    let of_a_gate: [&[&str]; 8] = [
+        &["services"],
+        &["wake", "mc"],
+        &["sleep", "mc"],
+        &["pin", "mc", "awake"],
+        &["health"],
+        &["output", "mc"],
+        &["explain", "mc.example.com"],
+        &["--json", "console", "--control", &socket, "mc", "say", "hello"],
+    ];
+    let mut cases: Vec<(Vec<&str>, i32, &str, bool)> = of_a_gate
+        .into_iter()
+        .map(|command| match command {
+            ["--json", ..] => (command.to_vec(), 1, "no_gate", true),
+            _ => ([command, &["--control", &socket, "--json"]].concat(), 1, "no_gate", true),
+        })
+        .collect();
+    cases.extend([
+        (vec!["services", "--config", nowhere, "--json"], 1, "config_unreadable", false),
+        (vec!["services", "--config", &bad, "--json"], 1, "config_bad", false),
+        (vec!["run", "--config", nowhere, "--json"], 1, "config_unreadable", false),
+        (vec!["check", nowhere, "--json"], 1, "config_unreadable", false),
+        (vec!["explain", "--from", nowhere, "--json"], 1, "failed", false),
+        (vec!["ping", &server, "--json"], 2, "refused", true),
+        (vec!["join", &server, "--json"], 2, "refused", true),
+        (vec!["demo", "--port", "none", "--json"], 2, "bad_command", false),
+        (vec!["joni", "--json"], 2, "bad_command", true),
+        (vec!["--json"], 2, "bad_command", false),
+    ]);
+    for (arguments, code, kind, fix) in cases {
+        let output = timeout(LIMIT, swarmgate().args(&arguments).current_dir(directory.path()).output());
+        let said = Said::of(output.await.expect("in time").unwrap());
+        let error = said.error();
+        assert_eq!(
+            (said.code, &*said.out, &error["code"]),
+            (code, "", &kind.into()),
+            "{arguments:?}: {error}"
+        );
+        assert!(
+            error["message"].as_str().is_some_and(|message| message.len() > 10),
+            "{arguments:?}: {error}"
+        );
+        assert_eq!(error["fix"].is_string(), fix, "{arguments:?}: {error}");
+    }
+    let said = swarmgate().args(["services", "--json"]).current_dir(directory.path()).output().await.unwrap();
+    assert_eq!(Said::of(said).error()["code"], "no_gate_named");
+}
+
+#[tokio::test]
 async fn what_can_be_wrong_with_an_address_is_said_in_words() {
     let nobody = swarmgate_testkit::wait::free_port();
     let here = |address: SocketAddr| address.to_string();
@@ -111,6 +178,9 @@ async fn what_can_be_wrong_with_an_address_is_said_in_words() {
             );
         }
         let said = run(&["ping", &address, "--timeout", "0.5", "--json"]).await;
-        assert_eq!((said.code, &said.json()["error"]["kind"]), (2, &kind.into()), "{}", said.out);
+        let error = said.error();
+        assert_eq!((said.code, &*said.out, &error["code"]), (2, "", &kind.into()), "{error}");
+        assert!(error["message"].as_str().unwrap().contains(words), "{error}");
+        assert_eq!(error["fix"].is_string(), kind != "cut", "{error}");
     }
 }

@@ -107,7 +107,7 @@ pub const KEYS: &[Key] = &[
     key("limits.waking_at_once", "number", "2",
         "Servers starting at the same time; further wakes wait their turn."),
     key("limits.awake_at_once", "number", "0",
-        "Servers awake at the same time; while there are as many, no other is woken. `0`: any number."),
+        "Servers awake at the same time; while there are as many, no join starts another. Those that their owner keeps awake (a pin, `awake` hours, `swarmgate wake`) count, too, but are started all the same. `0`: any number."),
     key("limits.held_per_source", "number", "64",
         "Joins per source that wait on an open connection for a server."),
     key("limits.held_total", "number", "1000",

@@ -3,10 +3,15 @@
 use std::fmt::Write as _;
 
 use super::keys::{KEYS, Key, ONE_SERVER_ONLY, SERVER};
+use crate::motd::TOKENS;
 
 /// The whole page, Markdown.
 pub fn reference() -> String {
     let mut page = INTRODUCTION.to_owned();
+    for (token, meaning) in TOKENS {
+        let _ = writeln!(page, "| `{{{token}}}` | {meaning} |");
+    }
+    page.push_str(AFTER_TOKENS);
     for (table, heading, about) in TABLES {
         let _ = write!(
             page,
@@ -44,8 +49,15 @@ and the old one stays in force.
 | address | `"host:port"`; an IPv6 address in brackets: `"[2001:db8::7]:25565"` |
 | path | absolute, or relative to the directory of the configuration file |
 | list | `["a", "b"]`, or one text: `"a, b"`; blank parts are ignored |
-| text shown to players | [MiniMessage](https://docs.advntr.dev/minimessage/format.html), `&` or `§` codes, or a JSON text component; with the tokens `{server}` (its name), `{eta}` (how long a start still takes, usually), `{countdown}` (time to the next start), `{reason}` (what it is doing, or what went wrong), `{players}` and `{max}` |
+| text shown to players | [MiniMessage](https://docs.advntr.dev/minimessage/format.html), `&` or `§` codes, or a JSON text component; with the tokens below |
 
+Tokens in texts:
+
+| Token | Stands for |
+|---|---|
+"#;
+
+const AFTER_TOKENS: &str = r#"
 A *source* is what limits count as one client: an IPv4 address, or an IPv6 /64.
 
 **Environment.** A key outside `[[listener]]` and `[server.NAME]` can be set by a variable: `SWARMGATE_` and the

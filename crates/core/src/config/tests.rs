@@ -144,8 +144,8 @@ fn paths_are_relative_to_the_file() {
         ("data_dir = 'd'\ncontrol = 'c'\n", "/etc/gate/d", "/etc/gate/c"),
     ] {
         let config = checked(&format!("{top}{servers}"), &[]).config.beside(Path::new("/etc/gate"));
-        assert_eq!(config.data_dir.as_deref(), Some(Path::new(data_dir)));
-        assert_eq!(config.control.as_deref(), Some(Path::new(control)));
+        assert_eq!(config.data_dir, Path::new(data_dir));
+        assert_eq!(config.control, Path::new(control));
         let Kind::Process(process) = &config.servers[0].kind else { panic!("{:?}", config.servers) };
         assert_eq!(process.directory, Path::new("/etc/gate/world"));
     }

@@ -131,7 +131,7 @@ impl Fleet {
 
     /// The one place where a stranger's join starts a machine.
     fn wake_for(&mut self, id: &ServiceId, visitor: &Visitor<'_>, now: Moment) -> Verdict {
-        let awake = self.records.values().filter(|record| record.counts_as_awake()).count();
+        let full = self.is_full();
         let Some(record) = self.records.get_mut(id) else {
             return Verdict::Refuse(Refusal::UnknownHost);
         };
@@ -149,7 +149,7 @@ impl Fleet {
         if !spec.wakers.admit(visitor.player, visitor.source) {
             return Verdict::Refuse(Refusal::MayNotWake(face));
         }
-        if self.policy.awake_at_once.is_some_and(|most| awake >= most) && !record.counts_as_awake() {
+        if full && !record.counts_as_awake() {
             return Verdict::Refuse(Refusal::TooManyAwake(face));
         }
         let exempt = visitor.returned || self.policy.trusts(visitor.source);
@@ -238,7 +238,7 @@ impl Visitor<'_> {
 }
 
 impl Policy {
-    fn trusts(&self, source: IpAddr) -> bool {
+    pub(super) fn trusts(&self, source: IpAddr) -> bool {
         let source = source.to_canonical();
         self.trusted.iter().any(|net| net.contains(&source))
     }

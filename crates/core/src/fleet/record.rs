@@ -183,7 +183,10 @@ impl Record {
 
     pub fn observe(&mut self, service: Service, now: Moment) {
         self.present = true;
-        self.changed |= self.spec != service.spec;
+        if self.spec != service.spec {
+            self.changed = true;
+            self.ask_soon(now);
+        }
         if self.spec.players != service.spec.players {
             // Who counts has changed: what the other one counted does not go over.
             let by_seats = service.spec.players == Players::Connections && self.seats.is_empty();
@@ -248,8 +251,8 @@ impl Record {
         if self.seats.remove(&serial) && self.seats.is_empty() {
             match self.spec.players {
                 Players::Connections => self.idle_since = Some(now),
-                // The idle time starts with the game's own "nobody": ask soon.
-                Players::Game => self.probe_at = self.probe_at.min(now + READY_POLL),
+                // The idle time starts with the game's own "nobody".
+                Players::Game => self.ask_soon(now),
             }
         }
     }
@@ -332,9 +335,10 @@ impl Record {
         self.wanted == Wanted::Asleep
     }
 
-    pub fn pin(&mut self, pin: Pin) -> Arc<Learned> {
+    pub fn pin(&mut self, pin: Pin, now: Moment) -> Arc<Learned> {
         Arc::make_mut(&mut self.learned).pin = pin;
         self.changed = true;
+        self.ask_soon(now);
         Arc::clone(&self.learned)
     }
 
@@ -560,6 +564,11 @@ impl Record {
     fn wake_deadline(&self) -> Option<Moment> {
         let runs = |wake: &&Wake| wake.step != Step::Queued && self.believed != State::Stopping;
         self.wake.as_ref().filter(runs).map(|wake| wake.deadline)
+    }
+
+    /// What was planned to be asked later has become pressing.
+    fn ask_soon(&mut self, now: Moment) {
+        self.probe_at = self.probe_at.min(now + READY_POLL);
     }
 
     fn wants_probe(&self, running: &Running) -> bool {

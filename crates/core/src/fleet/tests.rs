@@ -483,6 +483,68 @@ fn who_may_not_wake_hears_why() {
 }
 
 #[test]
+fn the_cap_on_servers_awake_is_for_joins_and_not_for_owners() {
+    let hours = crate::hours::Hours::parse("10:00-14:00 UTC").unwrap();
+    type Owner = fn(&mut Fleet);
+    let owners: [Owner; 3] = [
+        |fleet| fleet.pin(&id("mine"), Pin::Awake, at(2)).unwrap(),
+        |fleet| fleet.wake(&id("mine"), at(2)).unwrap(),
+        |fleet| {
+            fleet.set_wall(at(2), "2026-12-01T12:00:00Z".parse().unwrap());
+            fleet.tick(at(2));
+        },
+    ];
+    for (number, owner) in owners.into_iter().enumerate() {
+        let mut fleet = Fleet::new(Policy { awake_at_once: Some(1), ..policy() });
+        let service = |name: &str, spec: Spec| Service {
+            id: id(name),
+            spec: Arc::new(spec),
+            state: State::Asleep,
+            scalable: true,
+            problems: Vec::new(),
+        };
+        let mine = Spec { awake: vec![hours.clone()], ..spec(&["mine.example.com"]) };
+        let services = ["one", "two"].map(|name| service(name, spec(&[&format!("{name}.example.com")])));
+        let services = services.into_iter().chain([service("mine", mine)]).collect();
+        fleet.observe(FILE, Snapshot { services }, at(1));
+        let join = |fleet: &mut Fleet, name: &str| {
+            refusal(&fleet.admit(&knock(&format!("{name}.example.com"), "Alex", "192.0.2.1"), at(3)))
+        };
+        owner(&mut fleet);
+        let started = fleet.take_effects().contains(&Effect::Scale { service: id("mine"), up: true });
+        assert!(started, "{number}");
+        assert_eq!(join(&mut fleet, "one"), "too_many_awake", "what its owner keeps awake counts: {number}");
+        assert_eq!(join(&mut fleet, "mine"), "wait");
+
+        // And the other way round: a join has taken the last place.
+        let mut fleet = Fleet::new(Policy { awake_at_once: Some(1), ..policy() });
+        let mine = Spec { awake: vec![hours.clone()], ..spec(&["mine.example.com"]) };
+        let services = vec![service("one", spec(&["one.example.com"])), service("mine", mine)];
+        fleet.observe(FILE, Snapshot { services }, at(1));
+        assert_eq!(join(&mut fleet, "one"), "wait");
+        owner(&mut fleet);
+        let started = fleet.take_effects().contains(&Effect::Scale { service: id("mine"), up: true });
+        assert!(started, "no cap keeps an owner from starting it: {number}");
+    }
+}
+
+#[test]
+fn what_its_owner_changes_is_followed_soon() {
+    for pinned in [false, true] {
+        let mut world = World::new(|spec| spec.sleep = false);
+        world.up_and_empty(at(1));
+        assert_eq!(world.fleet.next_deadline(), Some(at(61)), "nothing of it is to be decided");
+        world.spec.sleep = true;
+        if pinned {
+            world.fleet.pin(&id("mc"), Pin::Asleep, at(5)).unwrap();
+        } else {
+            world.see(running("r1"), at(5));
+        }
+        assert_eq!(world.fleet.next_deadline(), Some(at(6)));
+    }
+}
+
+#[test]
 fn wakes_are_limited_per_source_and_joins_of_a_running_server_are_not() {
     let mut world = World::new(|spec| spec.cooldown = Duration::ZERO);
     world.see(State::Asleep, at(1));

@@ -28,6 +28,16 @@ pub enum ControlError {
     Other { path: String, source: io::Error },
 }
 
+impl ControlError {
+    /// A short name for programs.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::InUse(_) => "control_in_use",
+            Self::TooLong { .. } | Self::NotASocket(_) | Self::Other { .. } => "control_unusable",
+        }
+    }
+}
+
 /// Binds the socket for the owner alone. A socket that a crashed gate left behind is taken over.
 pub fn bind_control(path: &Path) -> Result<UnixListener, ControlError> {
     let shown = path.display().to_string();

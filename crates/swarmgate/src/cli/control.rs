@@ -1,9 +1,8 @@
 //! A small HTTP client for the control socket of a running gate.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, anyhow, bail};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use hyper::{Method, Request, StatusCode};
@@ -12,6 +11,7 @@ use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
 
 use super::Common;
+use super::output::Failure;
 use crate::settings::Origin;
 
 /// Long enough for a busy gate; nothing the gate answers here takes this long.
@@ -29,13 +29,13 @@ impl Control {
         }
         let file = common.config.clone().unwrap_or_else(|| PathBuf::from("swarmgate.toml"));
         if common.config.is_none() && !file.exists() {
-            bail!(
-                "which gate? There is no swarmgate.toml here; name its configuration with --config, or its socket with --control"
-            );
+            let failure = Failure::new("no_gate_named", "which gate? There is no swarmgate.toml here");
+            return Err(failure
+                .fix("Name its configuration with --config, or its socket with --control.")
+                .into());
         }
         let checked = Origin::new(file, Vec::new()).load()?;
-        let socket = checked.config.control.unwrap_or_else(|| PathBuf::from("control.sock"));
-        Ok(Self { socket })
+        Ok(Self { socket: checked.config.control })
     }
 
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
@@ -51,15 +51,17 @@ impl Control {
     }
 
     async fn send(&self, method: Method, path: &str, body: String) -> anyhow::Result<Bytes> {
+        let silent =
+            |_| Failure::new("gate_silent", format!("the gate does not answer on {}", self.socket.display()));
         let sent = tokio::time::timeout(PATIENCE, self.exchange(method, path, body));
-        let (status, body) =
-            sent.await.map_err(|_| anyhow!("the gate does not answer on {}", self.socket.display()))??;
+        let (status, body) = sent.await.map_err(silent)??;
         if status.is_success() {
             return Ok(body);
         }
         let error: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
-        let message = error.pointer("/error/message").and_then(serde_json::Value::as_str);
-        Err(anyhow!("{}", message.unwrap_or("the gate refused")))
+        let told = |what: &str| error.pointer(what).and_then(serde_json::Value::as_str);
+        let code = told("/error/code").unwrap_or("refused");
+        Err(Failure::new(code, told("/error/message").unwrap_or("the gate refused")).into())
     }
 
     async fn exchange(
@@ -68,7 +70,10 @@ impl Control {
         path: &str,
         body: String,
     ) -> anyhow::Result<(StatusCode, Bytes)> {
-        let stream = UnixStream::connect(&self.socket).await.with_context(|| self.no_gate(&self.socket))?;
+        let stream = UnixStream::connect(&self.socket).await.map_err(|error| {
+            let message = format!("no gate answers on {}: {error}", self.socket.display());
+            Failure::new("no_gate", message).fix("Is it running, and are you its user?")
+        })?;
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
         tokio::spawn(connection);
         let request = Request::builder()
@@ -80,29 +85,5 @@ impl Control {
         let response = sender.send_request(request).await?;
         let status = response.status();
         Ok((status, response.into_body().collect().await?.to_bytes()))
-    }
-
-    fn no_gate(&self, socket: &Path) -> String {
-        format!("no gate answers on {} (is it running? Are you its user?)", socket.display())
-    }
-}
-
-/// A word as it may stand in a path or a query.
-pub fn encode(text: &str) -> String {
-    let encoded = text.bytes().map(|byte| match byte {
-        b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
-        other => format!("%{other:02X}"),
-    });
-    encoded.collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn odd_names_survive_a_url() {
-        assert_eq!(encode("mc.example.com"), "mc.example.com");
-        assert_eq!(encode("a b/ü?"), "a%20b%2F%C3%BC%3F");
     }
 }

@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
+use serde_json::json;
 use swarmgate_core::config::Checked;
 
-use super::output::{complaint, line};
+use super::output::Output;
 use super::reach::seconds;
 use super::run::stop_on_signals;
 use crate::app;
@@ -35,7 +36,7 @@ pub struct Demo {
 }
 
 impl Demo {
-    pub async fn run(self) -> anyhow::Result<ExitCode> {
+    pub async fn run(self, output: Output) -> anyhow::Result<ExitCode> {
         // Gone with everything in it when this function ends.
         let directory = tempfile::Builder::new()
             .prefix("swarmgate-demo-")
@@ -56,12 +57,15 @@ impl Demo {
             });
         }
         if port != self.port {
-            complaint(&format!(
+            output.notice(&format!(
                 "Port {} is in use, perhaps by a server of yours. The demo takes {port}.\n",
                 self.port
             ));
         }
-        line(&welcome(port, checked.config.control.as_deref().unwrap_or(directory.path()), self.boot));
+        let control = checked.config.control.as_path();
+        output.print(&json!({ "address": address(port), "control": control }), |_| {
+            welcome(port, control, self.boot)
+        })?;
         app::run(origin, checked, stop).await?;
         Ok(ExitCode::SUCCESS)
     }
@@ -134,10 +138,15 @@ fn free_port(hosts: &[std::net::IpAddr]) -> anyhow::Result<u16> {
     anyhow::bail!("no free port was found")
 }
 
+/// What to type into the game.
+fn address(port: u16) -> String {
+    if port == GAME_PORT { "localhost".to_owned() } else { format!("localhost:{port}") }
+}
+
 /// What to do now. The commands are written so that they can be copied as they are.
 fn welcome(port: u16, control: &Path, boot: f64) -> String {
     let program = std::env::args().next().unwrap_or_else(|| "swarmgate".to_owned());
-    let address = if port == GAME_PORT { "localhost".to_owned() } else { format!("localhost:{port}") };
+    let address = address(port);
     format!(
         "\
 Swarmgate stands before a Minecraft server that is asleep: it does not run until somebody joins.

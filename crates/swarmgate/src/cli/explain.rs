@@ -1,21 +1,25 @@
 //! `explain`.
 
-use std::path::PathBuf;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
 use clap::Args;
 use swarmgate_core::config::{Config, Kind};
-use swarmgate_core::explain::{Explanation, explain};
+use swarmgate_core::explain::{Explanation, Visitor, explain};
 use swarmgate_core::fleet::Fleet;
 use swarmgate_core::moment::Moment;
 use swarmgate_core::service::{Running, Service, ServiceId, Snapshot, State};
 use swarmgate_core::state::{docker, swarm};
 use swarmgate_minecraft::address::Address;
+use uuid::Uuid;
 
 use super::Common;
-use super::control::{Control, encode};
+use super::control::Control;
+use super::output::Output;
+use crate::percent::encode;
 use crate::provider::{file, process};
 use crate::settings::Origin;
 
@@ -28,6 +32,15 @@ pub struct Explain {
     /// inspect` printed of a container
     #[arg(long, value_name = "FILE", conflicts_with = "host")]
     from: Option<PathBuf>,
+    /// What this player would meet, not just anybody
+    #[arg(long = "as", value_name = "NAME", conflicts_with = "from")]
+    name: Option<String>,
+    /// The same by UUID
+    #[arg(long, value_name = "UUID", conflicts_with = "from")]
+    uuid: Option<Uuid>,
+    /// The same by address
+    #[arg(long, value_name = "IP", conflicts_with = "from")]
+    source: Option<IpAddr>,
     /// Use the configuration file alone, without asking a running gate
     #[arg(long, requires = "config")]
     offline: bool,
@@ -36,33 +49,28 @@ pub struct Explain {
 }
 
 impl Explain {
-    pub async fn run(self) -> anyhow::Result<ExitCode> {
+    pub async fn run(self, output: Output) -> anyhow::Result<ExitCode> {
         if let Some(file) = &self.from {
-            return self.saved(file);
+            return saved(file, output);
         }
         let host = self.host.clone().unwrap_or_default();
         let explanation = if self.offline {
             self.alone(&host)?
         } else {
             let control = Control::of(&self.common)?;
-            control.get(&format!("/v1/explain?host={}", encode(&host))).await?
+            control.get(&self.query(&host)).await?
         };
-        self.common.output().print(&explanation, human)?;
+        output.print(&explanation, human)?;
         Ok(ExitCode::SUCCESS)
     }
 
-    fn saved(&self, file: &PathBuf) -> anyhow::Result<ExitCode> {
-        let text =
-            std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
-        let output = self.common.output();
-        if let Some(container) = docker::saved::explain(&text) {
-            output.print(&container.to_json(), |_| container.to_string())?;
-        } else {
-            let service = swarm::saved::explain(&text)
-                .with_context(|| format!("{} cannot be explained", file.display()))?;
-            output.print(&service.to_json(), |_| service.to_string())?;
-        }
-        Ok(ExitCode::SUCCESS)
+    fn query(&self, host: &str) -> String {
+        let more = [
+            self.name.as_deref().map(|name| format!("&name={}", encode(name))),
+            self.uuid.map(|uuid| format!("&uuid={uuid}")),
+            self.source.map(|source| format!("&source={source}")),
+        ];
+        format!("/v1/explain?host={}{}", encode(host), more.into_iter().flatten().collect::<String>())
     }
 
     fn alone(&self, host: &str) -> anyhow::Result<Explanation> {
@@ -72,8 +80,21 @@ impl Explain {
         for source in [file::ID, process::ID] {
             fleet.observe(source, as_written(&config, source), Moment::START);
         }
-        Ok(explain(&fleet, Address::cut(host).host, Moment::START))
+        let visitor = Visitor { name: self.name.clone(), uuid: self.uuid, source: self.source };
+        Ok(explain(&fleet, Address::cut(host).host, &visitor, Moment::START))
     }
+}
+
+fn saved(file: &Path, output: Output) -> anyhow::Result<ExitCode> {
+    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    if let Some(container) = docker::saved::explain(&text) {
+        output.print(&container.to_json(), |_| container.to_string())?;
+    } else {
+        let service = swarm::saved::explain(&text)
+            .with_context(|| format!("{} cannot be explained", file.display()))?;
+        output.print(&service.to_json(), |_| service.to_string())?;
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The services of one source as far as the file tells: a process may be up or not.
@@ -120,6 +141,7 @@ fn human(explanation: &Explanation) -> String {
     }
     lines.push(format!("  a ping   {}", explanation.ping));
     lines.push(format!("  a join   {}", explanation.join));
+    lines.extend(explanation.only_if.iter().map(|what| format!("  only if  {what}")));
     lines.extend(explanation.sleep.iter().map(|sleep| format!("  sleeps   {sleep}")));
     lines.extend(explanation.problems.iter().map(|problem| format!("  problem  {problem}")));
     if !explanation.nearest.is_empty() {

@@ -6,6 +6,7 @@ use clap::Args;
 
 use super::Common;
 use super::control::Control;
+use super::output::Output;
 
 #[derive(Debug, Args)]
 pub struct Health {
@@ -15,9 +16,9 @@ pub struct Health {
 
 impl Health {
     /// Exit code 0 if the running gate answers, 1 if not.
-    pub async fn run(self) -> anyhow::Result<ExitCode> {
+    pub async fn run(self, output: Output) -> anyhow::Result<ExitCode> {
         let answer = Control::of(&self.common)?.text("/healthz").await?;
-        self.common.output().print(&answer.trim_end(), |answer| (*answer).to_owned())?;
+        output.print(&answer.trim_end(), |answer| (*answer).to_owned())?;
         Ok(ExitCode::SUCCESS)
     }
 }

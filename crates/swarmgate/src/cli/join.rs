@@ -16,7 +16,7 @@ use swarmgate_minecraft::version::Protocol;
 use tokio::time::{Instant, sleep_until};
 use uuid::Uuid;
 
-use super::output::{Output, complaint};
+use super::output::Output;
 use super::reach::{Address, Reach, Reached, Trouble, seconds};
 use super::terminal::{is_coloured, paragraph, plain};
 use steps::{Step, Steps};
@@ -53,13 +53,13 @@ struct Journey {
 
 impl Join {
     /// Exit code 0 if the player would be in the game, 1 if sent away, 2 if the server could not be asked.
-    pub async fn run(self) -> anyhow::Result<ExitCode> {
-        let journey = match self.travel().await {
+    pub async fn run(self, output: Output) -> anyhow::Result<ExitCode> {
+        let journey = match self.travel(output).await {
             Ok(journey) => journey,
-            Err(trouble) => return self.reach.failed(trouble),
+            Err(trouble) => return Err(self.reach.failed(trouble).into()),
         };
         let json = self.to_json(&journey);
-        Output { json: self.reach.json }.print(&json, |_| self.human(&journey))?;
+        output.print(&json, |_| self.human(&journey))?;
         Ok(match journey.event {
             Event::SentAway(_) => ExitCode::FAILURE,
             Event::Joined
@@ -71,9 +71,9 @@ impl Join {
     }
 
     /// From server to server until one keeps the player or sends it away.
-    async fn travel(&self) -> Result<Journey, Trouble> {
+    async fn travel(&self, output: Output) -> Result<Journey, Trouble> {
         let started = Instant::now();
-        let mut steps = Steps::new();
+        let mut steps = Steps::new(output);
         let mut transfers = Vec::new();
         let mut client = Client::new(self.reach.protocol, Cookies::new());
         let mut address = self.reach.address.clone();
@@ -123,7 +123,7 @@ impl Join {
                     Some(Event::Joined | Event::Saw(_)) if waits || leave.is_some() => {}
                     Some(Event::Joined | Event::Saw(_)) => {
                         steps.take(Step::In);
-                        leave = Some(self.leaves_at(client));
+                        leave = Some(self.leaves_at(client, steps.output));
                     }
                     Some(end) => return Ok(end),
                     None => {}
@@ -144,15 +144,15 @@ impl Join {
         }
     }
 
-    fn leaves_at(&self, client: &Client) -> Instant {
+    fn leaves_at(&self, client: &Client, output: Output) -> Instant {
         if self.stay.is_zero() {
             return Instant::now();
         }
         if !client.can_stay() {
-            complaint("joined; leaving at once, because this version's keep-alives are not known");
+            output.notice("joined; leaving at once, because this version's keep-alives are not known");
             return Instant::now();
         }
-        complaint(&format!("joined; leaving in {}", span::human(self.stay)));
+        output.notice(&format!("joined; leaving in {}", span::human(self.stay)));
         Instant::now() + self.stay
     }
 

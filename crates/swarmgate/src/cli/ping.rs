@@ -52,7 +52,7 @@ struct Answer {
 
 impl Ping {
     /// Exit code 0 for any answer, 2 for none.
-    pub async fn run(self) -> anyhow::Result<ExitCode> {
+    pub async fn run(self, output: Output) -> anyhow::Result<ExitCode> {
         let asked = async {
             let mut reached = self.reach.connect().await?;
             let answer = match self.legacy {
@@ -64,10 +64,10 @@ impl Ping {
         match asked.await {
             Ok((reached, answer)) => {
                 let json = self.to_json(&reached, &answer);
-                Output { json: self.reach.json }.print(&json, |_| self.human(&reached, &answer))?;
+                output.print(&json, |_| self.human(&reached, &answer))?;
                 Ok(ExitCode::SUCCESS)
             }
-            Err(trouble) => self.reach.failed(trouble),
+            Err(trouble) => Err(self.reach.failed(trouble).into()),
         }
     }
 

@@ -4,12 +4,10 @@
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::process::ExitCode;
 use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
-use serde_json::json;
 use swarmgate_core::name::HostName;
 use swarmgate_core::service::Endpoint;
 use swarmgate_minecraft::Malformed;
@@ -21,14 +19,15 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::nameserver;
-use super::output::{Output, complaint};
+use super::output::Failure;
 use crate::dial::{DialError, dial};
+use crate::errors::chain;
 
 const GAME_PORT: u16 = 25565;
 /// 1.17.
 const PINGS_SAY_WHAT_WAS_TYPED: i32 = 755;
 /// The server could not be asked: as for a wrong command line, neither yes nor no.
-pub const NOT_REACHED: u8 = 2;
+const NOT_REACHED: u8 = 2;
 
 /// How to get to a server.
 #[derive(Debug, Args)]
@@ -45,9 +44,6 @@ pub struct Reach {
     /// Give up when the server is silent for so many seconds
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
     pub timeout: Duration,
-    /// Answer in JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
 /// A host and a port, as players type them.
@@ -119,18 +115,13 @@ impl Reach {
     }
 
     /// Says why not, with what may help.
-    pub fn failed(&self, trouble: Trouble) -> anyhow::Result<ExitCode> {
-        let (kind, hint) = (trouble.kind(), trouble.hint());
-        let message = format!("{:#}", anyhow::Error::new(trouble));
-        if self.json {
-            let error = json!({ "kind": kind, "message": message });
-            let answer = json!({ "address": self.address.to_string(), "error": error });
-            Output { json: true }.print(&answer, |_| String::new())?;
-        } else {
-            complaint(&format!("swarmgate: {}: {message}", self.address));
-            hint.iter().for_each(|hint| complaint(&format!("  {hint}")));
+    pub fn failed(&self, trouble: Trouble) -> Failure {
+        Failure {
+            code: trouble.kind().to_owned(),
+            message: format!("{}: {}", self.address, chain(&trouble)),
+            fix: trouble.hint().map(str::to_owned),
+            exit: NOT_REACHED,
         }
-        Ok(ExitCode::from(NOT_REACHED))
     }
 }
 

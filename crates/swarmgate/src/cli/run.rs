@@ -73,14 +73,11 @@ pub struct Check {
     /// The configuration file
     #[arg(default_value = "swarmgate.toml", value_name = "FILE")]
     file: PathBuf,
-    /// Answer in JSON
-    #[arg(long)]
-    json: bool,
 }
 
 impl Check {
     /// Exit code 0 if the gate would start with it, 1 if not, also when the file cannot be read.
-    pub fn run(self) -> anyhow::Result<ExitCode> {
+    pub fn run(self, output: Output) -> anyhow::Result<ExitCode> {
         let file = self.file.display().to_string();
         let (problems, warnings) = match Origin::new(self.file, Vec::new()).load() {
             Ok(checked) => (Vec::new(), checked.warnings),
@@ -94,7 +91,7 @@ impl Check {
             "errors": problems.iter().map(to_json).collect::<Vec<_>>(),
             "warnings": warnings.iter().map(to_json).collect::<Vec<_>>(),
         });
-        Output { json: self.json }.print(&answer, |_| {
+        output.print(&answer, |_| {
             for problem in &problems {
                 complaint(&format!("{file}:{problem}"));
             }

@@ -4,13 +4,15 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use serde_json::json;
 use swarmgate_core::learned::Pin;
 use swarmgate_core::span;
 
 use super::Common;
-use super::control::{Control, encode};
-use super::output::{Output, line, table};
+use super::control::Control;
+use super::output::{Output, table};
 use crate::api::ServiceView;
+use crate::percent::encode;
 
 #[derive(Debug, Args)]
 pub struct List {
@@ -19,9 +21,9 @@ pub struct List {
 }
 
 impl List {
-    pub async fn run(self) -> anyhow::Result<ExitCode> {
+    pub async fn run(self, output: Output) -> anyhow::Result<ExitCode> {
         let services: Vec<ServiceView> = Control::of(&self.common)?.get("/v1/services").await?;
-        self.common.output().print(&services, |services| human(services))?;
+        output.print(&services, |services| human(services))?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -35,9 +37,9 @@ pub struct Wake {
 }
 
 impl Wake {
-    pub async fn run(self) -> anyhow::Result<ExitCode> {
+    pub async fn run(self, output: Output) -> anyhow::Result<ExitCode> {
         let path = format!("/v1/services/{}/wake", encode(&self.name));
-        act(&Control::of(&self.common)?, &path, self.common.output()).await
+        act(&Control::of(&self.common)?, &path, output).await
     }
 }
 
@@ -53,9 +55,9 @@ pub struct Sleep {
 }
 
 impl Sleep {
-    pub async fn run(self) -> anyhow::Result<ExitCode> {
+    pub async fn run(self, output: Output) -> anyhow::Result<ExitCode> {
         let path = format!("/v1/services/{}/sleep?force={}", encode(&self.name), self.force);
-        act(&Control::of(&self.common)?, &path, self.common.output()).await
+        act(&Control::of(&self.common)?, &path, output).await
     }
 }
 
@@ -71,9 +73,9 @@ pub struct PinTo {
 }
 
 impl PinTo {
-    pub async fn run(self) -> anyhow::Result<ExitCode> {
+    pub async fn run(self, output: Output) -> anyhow::Result<ExitCode> {
         let path = format!("/v1/services/{}/pin/{}", encode(&self.name), self.to);
-        act(&Control::of(&self.common)?, &path, self.common.output()).await
+        act(&Control::of(&self.common)?, &path, output).await
     }
 }
 
@@ -89,11 +91,11 @@ pub struct Written {
 }
 
 impl Written {
-    pub async fn run(self) -> anyhow::Result<ExitCode> {
+    pub async fn run(self, output: Output) -> anyhow::Result<ExitCode> {
         let path = format!("/v1/services/{}/output?lines={}", encode(&self.name), self.lines);
         let text = Control::of(&self.common)?.text(&path).await?;
         let lines: Vec<&str> = text.lines().collect();
-        self.common.output().print(&lines, |lines| lines.join("\n"))?;
+        output.print(&lines, |lines| lines.join("\n"))?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -110,12 +112,13 @@ pub struct Console {
 }
 
 impl Console {
-    pub async fn run(self) -> anyhow::Result<ExitCode> {
+    pub async fn run(self, output: Output) -> anyhow::Result<ExitCode> {
         let path = format!("/v1/services/{}/console", encode(&self.name));
-        Control::of(&self.common)?.post(&path, self.words.join(" ")).await?;
-        if !self.common.json {
-            line("sent; see `swarmgate output` for what the server says");
-        }
+        let line = self.words.join(" ");
+        Control::of(&self.common)?.post(&path, line.clone()).await?;
+        output.print(&json!({ "name": self.name, "sent": line }), |_| {
+            "sent; see `swarmgate output` for what the server says".to_owned()
+        })?;
         Ok(ExitCode::SUCCESS)
     }
 }

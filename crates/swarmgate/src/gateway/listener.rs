@@ -21,6 +21,18 @@ pub enum ListenError {
     Other { address: SocketAddr, source: io::Error },
 }
 
+impl ListenError {
+    /// A short name for programs.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::InUse(_) => "address_in_use",
+            Self::Forbidden(_) => "address_forbidden",
+            Self::NotOurs(_) => "address_not_ours",
+            Self::Other { .. } => "address_unusable",
+        }
+    }
+}
+
 /// Whether `listener` believes a PROXY header from `peer`.
 pub fn trusts(listener: &Listener, peer: IpAddr) -> bool {
     let peer = peer.to_canonical();

@@ -54,6 +54,9 @@ pub enum NoOpening {
     Slow,
     #[error(transparent)]
     Malformed(#[from] Malformed),
+    /// The same from a client that has said that it wants to log in, and how old it is: it can be told.
+    #[error("its login cannot be read")]
+    BadLogin { source: Malformed, protocol: i32 },
     #[error(transparent)]
     Header(#[from] HeaderError),
     #[error("it sent a PROXY header, and its address is not among the listener's trusted ones")]
@@ -80,7 +83,7 @@ impl NoOpening {
             Self::Closed => "closed",
             Self::Silent => "silent",
             Self::Slow => "slow",
-            Self::Malformed(malformed) => malformed.kind(),
+            Self::Malformed(malformed) | Self::BadLogin { source: malformed, .. } => malformed.kind(),
             Self::Header(header) => header.kind(),
             Self::UntrustedHeader => "untrusted_proxy_header",
             Self::HeaderWhenOff => "unexpected_proxy_header",
@@ -132,7 +135,7 @@ impl<'a> Caller<'a> {
         if unexpected && !trusted {
             return Err(NoOpening::UntrustedHeader);
         }
-        let knock = knock?;
+        let knock = knock.map_err(|error| with_its_protocol(error, &raw, limit))?;
         Ok(Opening { knock, raw, client, destination })
     }
 }
@@ -198,6 +201,15 @@ pub async fn packet(stream: &TcpStream, limit: usize, deadline: Instant) -> Resu
             return Ok(frame.body.to_vec());
         }
         more(stream, &mut bytes, deadline).await?;
+    }
+}
+
+fn with_its_protocol(error: NoOpening, raw: &[u8], limit: usize) -> NoOpening {
+    match (error, knock::login_handshake(raw, limit)) {
+        (NoOpening::Malformed(source), Some(handshake)) => {
+            NoOpening::BadLogin { source, protocol: handshake.protocol }
+        }
+        (error, _) => error,
     }
 }
 

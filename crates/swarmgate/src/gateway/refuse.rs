@@ -9,7 +9,7 @@ use swarmgate_core::motd;
 use swarmgate_minecraft::knock::Knock;
 use swarmgate_minecraft::text::Component;
 use swarmgate_minecraft::version::Protocol;
-use swarmgate_minecraft::{legacy, login};
+use swarmgate_minecraft::{Malformed, legacy, login};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -34,13 +34,14 @@ impl Client {
     pub const fn of(opening: &Opening) -> Self {
         match &opening.knock {
             Knock::LegacyLogin(_) | Knock::LegacyPing(_) => Self::Legacy,
-            Knock::Login { handshake, .. } | Knock::Status { handshake, .. }
-                if handshake.protocol < Protocol::HEX_COLOURS.0 =>
-            {
-                Self::SixteenColours
+            Knock::Login { handshake, .. } | Knock::Status { handshake, .. } => {
+                Self::of_protocol(handshake.protocol)
             }
-            Knock::Login { .. } | Knock::Status { .. } => Self::Modern,
         }
+    }
+
+    const fn of_protocol(protocol: i32) -> Self {
+        if protocol < Protocol::HEX_COLOURS.0 { Self::SixteenColours } else { Self::Modern }
     }
 }
 
@@ -59,6 +60,11 @@ pub async fn unreachable(stream: TcpStream, client: Client, face: &Face, now: Mo
 
 pub async fn too_often(stream: TcpStream, client: Client) {
     disconnect(stream, client, &Component::literal(motd::TOO_OFTEN)).await;
+}
+
+/// For a client of this protocol whose login is not what the game sends.
+pub async fn unreadable(stream: TcpStream, protocol: i32, why: Malformed) {
+    disconnect(stream, Client::of_protocol(protocol), &motd::unreadable(why)).await;
 }
 
 async fn disconnect(mut stream: TcpStream, client: Client, reason: &Component) {

@@ -121,6 +121,9 @@ async fn prepare(
         }
         Err(error) => {
             report(&error, peer, &gateway);
+            if let NoOpening::BadLogin { source, protocol } = error {
+                Box::pin(refuse::unreadable(stream, protocol, source)).await;
+            }
             None
         }
     }
@@ -391,7 +394,7 @@ impl Visit {
 
     /// Nothing is more helpful to an owner than what arrived, what it means, and what it might have meant.
     fn miss(&self, knock: &Knock) {
-        let Some(more) = self.gateway.quiet.allow("unknown_host") else { return };
+        let Some(more) = self.gateway.quiet.allow_about("unknown_host", knock.source) else { return };
         let received: String = self.address().chars().take(100).collect();
         let host = knock.host.as_ref().map_or("", HostName::as_str);
         let nearest = self.gateway.fleet.look(|core, _| core.routes().nearest(host));
@@ -408,7 +411,7 @@ impl Visit {
     fn unreachable(&self, target: &Target, error: &DialError) {
         self.gateway.metrics.session_failed("unreachable");
         self.gateway.fleet.doubt(&target.service);
-        if let Some(more) = self.gateway.quiet.allow("unreachable") {
+        if let Some(more) = self.gateway.quiet.allow_about("unreachable", &target.service) {
             tracing::warn!(service = %target.service, error = %chain(error), more, "a running server cannot be reached");
         }
     }
@@ -474,10 +477,11 @@ fn report(error: &NoOpening, peer: SocketAddr, gateway: &Gateway) {
         | NoOpening::Silent
         | NoOpening::Slow
         | NoOpening::Malformed(_)
+        | NoOpening::BadLogin { .. }
         | NoOpening::Full(_)
         | NoOpening::Io(_) => false,
     };
-    if misconfigured && let Some(more) = gateway.quiet.allow(error.kind()) {
+    if misconfigured && let Some(more) = gateway.quiet.allow_about(error.kind(), peer.ip()) {
         tracing::warn!(error = %chain(error), more, "a connection was refused for its PROXY header");
     }
 }

@@ -75,3 +75,22 @@ async fn a_hostname_is_explained_from_the_file_alone() {
     let said = run(&["explain", "other.example.com", "--config", &file, "--offline"]).await;
     assert!(said.out.contains("(by a wildcard)") && said.out.contains("a join"), "{}", said.out);
 }
+
+#[tokio::test]
+async fn what_a_certain_visitor_would_meet() {
+    let lists = "\n[clients]\ndeny = [\"192.0.2.0/24\"]\n[server.survival.wakers]\nnames = [\"Ann\"]\n";
+    let (_directory, file) = file(&format!("{GOOD}{lists}"));
+    for (visitor, join, only_if) in [
+        (&[][..], "starts it, if the player is among its wakers;", true),
+        (&["--as", "ann"], "starts it;", true),
+        (&["--as", "Bo", "--source", "203.0.113.1"], "is refused: the player is not among its wakers", false),
+        (&["--as", "Ann", "--source", "192.0.2.9"], "is refused: the gate's list of clients", false),
+    ] {
+        let asked = ["explain", "a.example.com", "--config", &file, "--offline", "--json"];
+        let json = run(&[&asked, visitor].concat()).await.json();
+        assert!(json["join"].as_str().unwrap().starts_with(join), "{visitor:?}: {json}");
+        assert_eq!(json["only_if"].is_string(), only_if, "{visitor:?}: {json}");
+    }
+    let said = run(&["explain", "a.example.com", "--config", &file, "--offline"]).await;
+    assert!(said.out.contains("\n  only if  the address is let in by"), "{}", said.out);
+}

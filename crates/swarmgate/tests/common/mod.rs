@@ -7,9 +7,10 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use rustix::process::{Pid, kill_process};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, kill_process, pidfd_open};
 use serde_json::Value;
 use swarmgate_testkit::process::{Process, Signal, testserver};
 use swarmgate_testkit::wait::{free_port, until};
@@ -21,10 +22,8 @@ use tokio::process::Command;
 /// Generous, for a machine that does other things too; nothing waits this long when all is well.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
-/// Sentences of the tests' own, so that the wording of the usual ones is free. Limbo is for those who ask for it.
-const TEXTS: &str = r#"[defaults]
-wait = "hold"
-[defaults.texts]
+/// Sentences of the tests' own, so that the wording of the usual ones is free.
+const TEXTS: &str = r#"[defaults.texts]
 asleep = "{server} sleeps"
 starting = "{server} starts, ready in {eta}"
 restarting = "{server} crashed, starts again in {countdown}"
@@ -52,12 +51,14 @@ pub struct Config {
     pub drain: &'static str,
     pub limits: String,
     pub log: &'static str,
+    /// Keys of `[defaults]`.
+    pub defaults: String,
     /// Everything that begins with a `[table]`.
     pub tables: String,
 }
 
 impl Default for Config {
-    /// No limit for anyone here, servers end with the gate, and everything is logged.
+    /// No limit for anyone here, servers end with the gate, everything is logged, and limbo is for those who ask for it.
     fn default() -> Self {
         Self {
             top: String::new(),
@@ -65,6 +66,7 @@ impl Default for Config {
             drain: "0s",
             limits: "trusted_sources = [\"127.0.0.0/8\"]\nopening_deadline = \"30s\"".to_owned(),
             log: "debug",
+            defaults: "wait = \"hold\"".to_owned(),
             tables: String::new(),
         }
     }
@@ -100,7 +102,7 @@ impl Home {
 
     /// Writes the configuration anew, as an editor does: in one step.
     pub fn write(&self, config: &Config) {
-        let Config { top, on_exit, drain, limits, log, tables } = config;
+        let Config { top, on_exit, drain, limits, log, defaults, tables } = config;
         let elsewhere = format!("{top}{tables}");
         let listen = if elsewhere.contains("listen =") || elsewhere.contains("[[listener]]") {
             String::new()
@@ -110,7 +112,7 @@ impl Home {
         let http = self.http;
         self.write_text(&format!(
             "{listen}http = \"{http}\"\non_exit = \"{on_exit}\"\ndrain = \"{drain}\"\n{top}\n\
-             [docker]\nswarm = \"off\"\ncontainers = \"off\"\n[limits]\n{limits}\n[log]\nlevel = \"{log}\"\n{TEXTS}\n{tables}"
+             [docker]\nswarm = \"off\"\ncontainers = \"off\"\n[limits]\n{limits}\n[log]\nlevel = \"{log}\"\n[defaults]\n{defaults}\n{TEXTS}\n{tables}"
         ));
     }
 
@@ -295,12 +297,10 @@ impl Drop for Gate {
         if self.ended {
             return;
         }
-        let pid = self.process.pid();
+        let ended = pidfd_open(pid(self.process.pid()), PidfdFlags::empty()).expect("a process of ours");
         self.process.signal(Signal::TERM);
-        let told = Instant::now();
-        while is_running(pid) && told.elapsed() < LIMIT {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        let limit = Timespec::try_from(LIMIT).expect("a time");
+        poll(&mut [PollFd::new(&ended, PollFlags::IN)], Some(&limit)).expect("an end");
     }
 }
 
@@ -396,6 +396,10 @@ async fn exchange(
     stream.read_to_string(&mut answer).await.ok()?;
     let (head, body) = answer.split_once("\r\n\r\n")?;
     Some((head.split(' ').nth(1)?.parse().ok()?, body.to_owned()))
+}
+
+fn pid(pid: u32) -> Pid {
+    i32::try_from(pid).ok().and_then(Pid::from_raw).expect("a process id")
 }
 
 /// A process that has ended and was not waited for yet is a zombie: not running.

@@ -106,6 +106,13 @@ async fn every_refusal_has_a_code_and_a_sentence() {
     let output = gate.home().command(&["wake", "nobody"]).output().await.unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert_contains(&String::from_utf8_lossy(&output.stderr), "there is no service called 'nobody'");
+    let output = gate.home().command(&["wake", "nobody", "--json"]).output().await.unwrap();
+    let error: Value = serde_json::from_slice(&output.stderr).unwrap();
+    assert_eq!((&error["error"]["code"], output.stdout.len()), (&json!("no_such_service"), 0), "{error}");
+    let typed = ["console", "--json", "mc", "say", "hello", "--all"];
+    let output = gate.home().command(&typed).output().await.unwrap();
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(answer, json!({"name": "mc", "sent": "say hello --all"}));
     // Twice is as good as once.
     assert_eq!(gate.control("POST", "/v1/services/mc/wake", "").await.0, 200);
     assert_eq!(gate.control("POST", "/v1/services/mc/wake", "").await.0, 200);

@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use swarmgate_testkit::client::{Client, Outcome};
 use swarmgate_testkit::wait::until;
-use swarmgate_testkit::wire::Handshake;
+use swarmgate_testkit::wire::{Body, Handshake, LOGIN, TRANSFER};
+use tokio::net::UnixStream;
 use tokio::task::JoinSet;
 
-use crate::common::{Config, Gate, Home, LIMIT, Server};
-use crate::{PROTOCOL, assert_in, assert_within, join, join_from, login};
+use crate::common::{Config, Gate, Home, LIMIT, Server, get};
+use crate::{PROTOCOL, assert_contains, assert_in, assert_within, join, join_from, login, reason};
 
 /// Openings that are no use to anybody, each with its name.
 fn corpus() -> Vec<(String, Vec<u8>)> {
@@ -38,6 +39,9 @@ fn corpus() -> Vec<(String, Vec<u8>)> {
     openings.extend(more.map(|(name, bytes)| (name.to_owned(), bytes.to_vec())));
     openings
 }
+
+/// Those of them that say in time that they want to log in.
+const LOGINS: [&str; 4] = ["hostile-escapes", "hostile-key-huge", "hostile-no-name", "hostile-second-frame"];
 
 /// `default` takes whoever asks for a name that is nobody's.
 async fn home_of_a_sleeper(default: bool, limits: &str) -> (std::sync::Arc<Home>, Server, Gate) {
@@ -68,10 +72,11 @@ async fn every_hostile_opening_ends_within_the_deadline_and_wakes_nothing() {
                 let started = Instant::now();
                 let said = connection.read_to_end(LIMIT).await;
                 assert_within(started, Duration::from_secs(20));
-                // A ping of before 1.7, and a login under a name that is none, are well-formed; the others are not.
+                // A ping of before 1.7, and a login under a name that is none, are well-formed; what is wrong
+                // with a login is told. The others hear nothing.
                 if let Ok(said) = said {
-                    let well_formed = bytes.first() == Some(&0xfe) || name == "hostile-escapes";
-                    assert!(said.is_empty() || well_formed, "{name}: {said:x?}");
+                    let answered = bytes.first() == Some(&0xfe) || LOGINS.contains(&&*name);
+                    assert!(said.is_empty() || answered, "{name}: {said:x?}");
                 }
             });
         }
@@ -88,6 +93,92 @@ async fn every_hostile_opening_ends_within_the_deadline_and_wakes_nothing() {
     })
     .await;
     assert_in(&join(gate.address, "mc.example.com", "Ann").await.0);
+}
+
+#[tokio::test]
+async fn a_login_that_cannot_be_read_is_told_so_and_wakes_nothing() {
+    let (_home, server, gate) = home_of_a_sleeper(true, "trusted_sources = [\"127.0.0.0/8\"]").await;
+    let start = |tail: &[u8]| Body::new().string("Ann").raw(tail).packet(0);
+    let uuid = [7; 16];
+    let refused = async |intent, protocol: i32, rest: &[u8]| {
+        let mut connection = Client::to(gate.address).connect(LIMIT).await.unwrap();
+        let handshake = Handshake::new(protocol, "mc.example.com", intent).packet();
+        connection.send(&[&handshake, rest].concat()).await.unwrap();
+        connection.login_outcome(protocol, LIMIT).await.unwrap()
+    };
+    for (intent, protocol, rest, kind, words) in [
+        (LOGIN, 767, start(&[&uuid[..], b"more"].concat()), "trailing", "4 bytes follow"),
+        (LOGIN, 767, start(&uuid[1..]), "truncated", "ends in the middle of a field"),
+        (TRANSFER, 777, start(&[]), "truncated", "ends in the middle of a field"),
+        (LOGIN, 340, start(b"?"), "trailing", "1 bytes follow"),
+        (LOGIN, 4, Body::new().string("").packet(0), "empty_name", "the player has no name"),
+        (LOGIN, 760, Body::new().string(&"a".repeat(65)).packet(0), "long_text", "64 characters"),
+        (
+            LOGIN,
+            767,
+            Body::new().raw(&[2, 0xff, 0xfe]).raw(&uuid).packet(0),
+            "not_unicode",
+            "not valid Unicode",
+        ),
+        (LOGIN, 767, Body::new().packet(3), "bad_packet_id", "id is 3"),
+        (LOGIN, 767, vec![0xff, 0xff, 0x7f], "oversized", "at most"),
+    ] {
+        let counted = format!("swarmgate_openings_failed_total{{kind=\"{kind}\"}}");
+        let before = gate.metric(&counted).await;
+        let outcome = refused(intent, protocol, &rest).await;
+        let said = reason(&outcome);
+        assert_contains(&said, "Your login cannot be read");
+        assert_contains(&said, words);
+        assert_eq!(gate.metric(&counted).await, before + 1, "{kind}");
+    }
+    // Nobody knows what a client with another intent could read.
+    assert_eq!(refused(4, 767, &start(&uuid)).await, Outcome::Closed);
+    assert_eq!((server.starts(), gate.service("mc").await["state"].as_str()), (0, Some("asleep")));
+    assert_eq!(gate.metric("swarmgate_verdicts_total{verdict=\"wait\"}").await, 0);
+}
+
+#[tokio::test]
+async fn a_scanner_does_not_hide_what_another_has_misspelt() {
+    let (_home, _server, mut gate) = home_of_a_sleeper(false, "trusted_sources = [\"127.0.0.0/8\"]").await;
+    let from = |last| Client::to(gate.address).from(Ipv4Addr::new(127, 0, 0, last));
+    for n in 0..200 {
+        let handshake = Handshake::status(PROTOCOL, &format!("scan{n}.example.org"));
+        from(2).status(&handshake, LIMIT).await.unwrap();
+    }
+    from(3).status(&Handshake::status(PROTOCOL, "mv.example.com"), LIMIT).await.unwrap();
+    let line = gate.process.wait_for_line("mv.example.com", LIMIT).await;
+    assert_contains(&line, "nearest=[\"mc.example.com\"");
+    assert!(gate.log().matches("no service has this hostname").count() <= 10, "{}", gate.log());
+}
+
+/// What a client of a web server in front of us could do: open connections and never finish a request.
+#[tokio::test]
+async fn slow_clients_of_the_pages_hold_up_nobody_for_long() {
+    let gate = Gate::start("").await;
+    let control = gate.directory().join("swarmgate-data/control.sock");
+    let mut slow = vec![];
+    for _ in 0..80 {
+        let mut connection = Client::to(gate.http).connect(LIMIT).await.unwrap();
+        connection.send(b"GET /healthz HTTP/1.1\r\nhost: ga").await.unwrap();
+        slow.push(connection);
+    }
+    let started = Instant::now();
+    let mut mute = vec![];
+    for _ in 0..80 {
+        mute.push(UnixStream::connect(&control).await.unwrap());
+    }
+    // Players do not notice, and each listener has places of its own, which become free.
+    until("every place free again", LIMIT, async || {
+        let here = get(gate.http, "/healthz").await?;
+        (here == (200, "ok\n".to_owned())).then_some(())
+    })
+    .await;
+    assert_eq!(gate.control("GET", "/v1/services", "").await.0, 200);
+    assert_within(started, Duration::from_secs(40));
+    for mut connection in slow {
+        let said = connection.read_to_end(LIMIT).await;
+        assert!(!matches!(&said, Err(error) if error.kind() == std::io::ErrorKind::TimedOut), "{said:?}");
+    }
 }
 
 #[tokio::test]

@@ -92,6 +92,26 @@ async fn a_header_is_believed_only_where_and_from_whom_it_should_be() {
     assert_contains(&gate.log(), "the listener has proxy_protocol = \"off\"");
 }
 
+#[tokio::test]
+async fn whom_a_listener_trusts_is_reloaded() {
+    let backend = Backend::start(Behaviour::default()).await;
+    let home = Home::new();
+    let mc = fixed("mc", &[&backend], "hosts = [\"mc.example.com\"]");
+    let config = |trusted: Ipv4Addr| {
+        let listener = listener(home.address, "required").replace(&TRUSTED.to_string(), &trusted.to_string());
+        Config::of(listener + &mc)
+    };
+    home.write(&config(TRUSTED));
+    let gate = home.start().await;
+    let (from, to) = claimed(9);
+    let client = |source| Client::to(gate.address).from(source).prefix(proxy::v2(from, to, &[]));
+    assert_eq!(outcome(&client(TRUSTED)).await, "in");
+    assert_eq!(outcome(&client(STRANGER)).await, "closed");
+    home.write(&config(STRANGER));
+    until("trust in another", LIMIT, async || (outcome(&client(STRANGER)).await == "in").then_some(())).await;
+    assert_eq!(outcome(&client(TRUSTED)).await, "closed");
+}
+
 async fn behind(home: &Home, config: Config) -> Config {
     let tables = listener(home.address, "required") + &config.tables;
     Config { tables, ..config }

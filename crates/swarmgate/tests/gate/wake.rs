@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 
 use swarmgate_testkit::client::{Client, Outcome};
 use swarmgate_testkit::login::LoginStart;
-use swarmgate_testkit::wait::until;
-use swarmgate_testkit::wire::Handshake;
+use swarmgate_testkit::wait::{free_port, until};
+use swarmgate_testkit::wire::{Body, Handshake};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::common::{Config, Home, LIMIT, Server, tables};
+use crate::common::{Config, Home, LIMIT, Server, as_toml, local, tables};
 use crate::{
     PROTOCOL, assert_contains, assert_in, assert_playing, assert_within, join, join_from, play, refusal,
 };
@@ -157,11 +158,10 @@ async fn only_a_well_formed_login_wakes() {
     }
     // A default takes no wakes from those who do not know the name.
     assert_contains(&refusal(&client, "192.0.2.1", "Scan").await, "only its owner starts it");
-    // A handshake and no login, a login cut short, a login with no name.
+    // A handshake and no login, a login cut short.
     let handshake = Handshake::login(PROTOCOL, "mc.example.com").packet();
     let start = LoginStart::new("Ann").packet(PROTOCOL);
-    let nameless = LoginStart::new("").packet(PROTOCOL);
-    for rest in [&[][..], &start[..start.len() - 1], &nameless] {
+    for rest in [&[][..], &start[..start.len() - 1]] {
         let mut connection = client.connect(LIMIT).await.unwrap();
         connection.send(&[&handshake, rest].concat()).await.unwrap();
         connection.half_close().await.unwrap();
@@ -238,4 +238,108 @@ async fn a_join_of_a_server_that_crashes_waits_for_its_next_start() {
     assert!(!matches!(outcome, Outcome::Kicked(_)), "{outcome:?}");
     assert_playing(&mut ann).await;
     assert_eq!(server.starts(), 2);
+}
+
+#[tokio::test]
+async fn who_may_wake_is_reloaded() {
+    let home = Home::new();
+    let servers = ["one", "two"].map(|name| Server::new(&home, name, &[], ""));
+    let config = |waker: &str| {
+        let defaults = format!("wait = \"hold\"\nwakers.names = [\"{waker}\"]");
+        Config { defaults, ..Config::of(tables(&servers.each_ref())) }
+    };
+    home.write(&config("Ann"));
+    let gate = home.start().await;
+    let client = Client::to(gate.address);
+    assert_contains(&refusal(&client, "one.example.com", "Bo").await, "you may not start it");
+    assert_eq!(servers[0].starts(), 0);
+    play(gate.address, "one.example.com", "Ann").await;
+
+    home.write(&config("Bo"));
+    until("another waker", LIMIT, async || {
+        let mut explain = gate.home().command(&["explain", "two.example.com", "--as", "Bo"]);
+        let said = explain.output().await.unwrap();
+        String::from_utf8_lossy(&said.stdout).contains("starts it;").then_some(())
+    })
+    .await;
+    assert_contains(&refusal(&client, "two.example.com", "Ann").await, "you may not start it");
+    assert_eq!(servers[1].starts(), 0);
+    play(gate.address, "two.example.com", "Bo").await;
+}
+
+#[tokio::test]
+async fn what_all_servers_have_is_each_one_s_to_change() {
+    let home = Home::new();
+    let mut settled = Server::new(&home, "settled", &[], "");
+    let free = Server::new(&home, "free", &[], "wake = true\nsleep = true");
+    let wakes = Server::new(&home, "wakes", &[], "wake = true");
+    let defaults = "wait = \"hold\"\nwake = false\nsleep = false\nidle = \"1s\"".to_owned();
+    home.write(&Config { defaults, ..Config::of(tables(&[&settled, &free, &wakes])) });
+    let gate = home.start().await;
+    let client = Client::to(gate.address);
+    assert_contains(&refusal(&client, "settled.example.com", "Ann").await, "only its owner starts it");
+    assert_eq!(gate.control("POST", "/v1/services/settled/wake", "").await.0, 200);
+    gate.until_state("settled", "running").await;
+    for name in ["settled", "wakes", "free"] {
+        drop(play(gate.address, &format!("{name}.example.com"), "Ann").await);
+    }
+    gate.until_state("free", "asleep").await;
+    for (name, server) in [("settled", &settled), ("wakes", &wakes)] {
+        let service =
+            gate.until(name, "many idle times", |service| service["since_seconds"].as_u64() >= Some(4)).await;
+        assert_eq!(
+            (&service["state"], server.history()),
+            (&"running".into(), vec!["start".to_owned()]),
+            "{name}"
+        );
+    }
+    // And the other way round, while it runs.
+    let defaults = "wait = \"hold\"\nwake = true\nsleep = true\nidle = \"1s\"".to_owned();
+    settled.table += "sleep = false\n";
+    home.write(&Config { defaults, ..Config::of(tables(&[&settled, &free, &wakes])) });
+    gate.until_state("wakes", "asleep").await;
+    assert_eq!(gate.service("settled").await["state"], "running");
+}
+
+/// A machine that took the gate's question and then stops taking connections, just before the wait is over: what the
+/// player reads still arrives before the client gives up after 30 s.
+#[tokio::test]
+async fn a_wait_that_ends_badly_at_the_last_moment_ends_in_words() {
+    let home = Home::new();
+    let address = local(free_port());
+    std::fs::create_dir_all(home.path().join("mc")).unwrap();
+    let mut idle = tokio::process::Command::new("sleep");
+    idle.arg("600");
+    let server = format!(
+        "[server.mc]\nhosts = [\"mc.example.com\"]\naddress = \"{address}\"\ndirectory = \"mc\"\nstop = \"\"\n{}",
+        as_toml(&idle)
+    );
+    home.write(&Config::of(server));
+    let gate = home.start().await;
+    let joined = Instant::now();
+    let client = Client::to(gate.address);
+    let refused = tokio::spawn(async move { refusal(&client, "mc.example.com", "Ann").await });
+    until("most of the wait", LIMIT, async || (joined.elapsed() > Duration::from_secs(22)).then_some(()))
+        .await;
+
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    socket.set_reuse_address(true).unwrap();
+    socket.bind(&address.into()).unwrap();
+    // A queue with one place.
+    socket.listen(0).unwrap();
+    socket.set_nonblocking(true).unwrap();
+    let listener = tokio::net::TcpListener::from_std(socket.into()).unwrap();
+    let (mut asked, _) = listener.accept().await.unwrap();
+    let mut request = [0; 256];
+    assert!(asked.read(&mut request).await.unwrap() > 0);
+    let _fills_the_queue = tokio::net::TcpStream::connect(address).await.unwrap();
+    let status =
+        r#"{"version":{"name":"1.21","protocol":767},"players":{"max":20,"online":0},"description":"up"}"#;
+    asked.write_all(&Body::new().string(status).packet(0)).await.unwrap();
+    gate.until_state("mc", "running").await;
+    assert!(joined.elapsed() < Duration::from_secs(25), "this came too late to show anything");
+
+    assert_contains(&refused.await.unwrap(), "mc is out of reach");
+    let took = joined.elapsed();
+    assert!(took > Duration::from_secs(25) && took < Duration::from_millis(29_500), "{took:?}");
 }

@@ -11,7 +11,7 @@ use swarmgate::provider::Source;
 use swarmgate::provider::process::{Consoles, ProcessSource};
 use swarmgate_core::config::ProcessServer;
 use swarmgate_core::moment::Moment;
-use swarmgate_core::service::{Clients, Endpoint, Players, Ready, Service, Spec, Texts, Wait, Wakers};
+use swarmgate_core::service::{Endpoint, Service};
 use swarmgate_core::state::process::ProcessServices;
 use swarmgate_testkit::wait::until;
 use tokio::sync::watch;
@@ -59,7 +59,7 @@ impl Lab {
     pub fn server(&self, script: &str) -> ProcessServer {
         ProcessServer {
             name: "survival".into(),
-            spec: Arc::new(spec()),
+            spec: Arc::default(),
             command: ["sh", "-c", script].map(str::to_owned).into(),
             directory: self.world(),
             env: Default::default(),
@@ -219,42 +219,4 @@ pub fn pid(pid: u32) -> Pid {
 
 pub async fn until_recorded(mut is: impl FnMut() -> bool) {
     until("a record", LIMIT, async || is().then_some(())).await;
-}
-
-pub fn spec() -> Spec {
-    let none = String::new;
-    Spec {
-        hosts: Vec::new(),
-        default: false,
-        default_wakes: false,
-        wake: true,
-        sleep: true,
-        idle: Duration::from_secs(600),
-        awake: Vec::new(),
-        start_timeout: Duration::from_secs(300),
-        cooldown: Duration::from_secs(60),
-        wait: Wait::Hold,
-        modded_room: false,
-        hold: Duration::from_secs(25),
-        players: Players::Game,
-        ready: Ready::Status,
-        clients: Clients::default(),
-        wakers: Wakers::default(),
-        send_proxy: None,
-        rewrite_host: None,
-        public_address: None,
-        texts: Texts {
-            asleep: none(),
-            starting: none(),
-            restarting: none(),
-            stopping: none(),
-            failed: none(),
-            unreachable: none(),
-            wait: none(),
-            title: none(),
-            subtitle: none(),
-            welcome: none(),
-            rejoin: none(),
-        },
-    }
 }

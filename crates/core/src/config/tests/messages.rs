@@ -253,7 +253,7 @@ texts.asleep = '{sever} {"text": 1} {zzz} {server}'"#,
                 "3:8 server.a.idle: has no effect: the gate neither starts nor stops a server that has no command; remove it, or add a command",
                 "4:17 server.a.default_wakes: has no effect without default = true; add default = true, or remove it",
                 "5:16 server.a.texts.asleep: {sever} is no token and stays as it is; did you mean {server}?",
-                "5:16 server.a.texts.asleep: {zzz} is no token and stays as it is; the tokens are {server}, {motd}, {state}, {eta}, {countdown}, {duration}, {reason}, {players}, {max}",
+                "5:16 server.a.texts.asleep: {zzz} is no token and stays as it is; the tokens are {server}, {motd}, {state}, {eta}, {countdown}, {duration}, {reason}, {max}",
             ],
         ),
         (

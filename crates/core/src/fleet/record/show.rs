@@ -108,6 +108,8 @@ impl Record {
             scalable: self.scalable,
             pin: self.learned.pin,
             kept_awake: self.wanted == Wanted::Awake,
+            awake: self.counts_as_awake(),
+            waking: self.wake.is_some(),
             retry_in: self.retry_in(now),
             sleeps_at: self.sleeps_at(),
             last_failure: self.failure.as_ref().map(|failure| failure.reason.clone()),

@@ -1,4 +1,4 @@
-//! The way of a player, step by step, as it goes: on standard error at once, in JSON at the end.
+//! The way of a player, step by step: for people as it goes, in JSON at the end.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use swarmgate_minecraft::client::Sight;
 use swarmgate_minecraft::text::plain_of;
 use tokio::time::Instant;
 
-use super::super::output::complaint;
+use super::super::output::Output;
 use super::super::reach::Address;
 use super::super::terminal::plain;
 
@@ -32,6 +32,7 @@ pub enum Step {
 /// What has happened so far.
 #[derive(Debug)]
 pub struct Steps {
+    pub output: Output,
     began: Instant,
     taken: Vec<Taken>,
     /// The boss bar, as it was last told.
@@ -46,8 +47,8 @@ struct Taken {
 }
 
 impl Steps {
-    pub fn new() -> Self {
-        Self { began: Instant::now(), taken: Vec::new(), bar: (String::new(), 0.0) }
+    pub fn new(output: Output) -> Self {
+        Self { output, began: Instant::now(), taken: Vec::new(), bar: (String::new(), 0.0) }
     }
 
     /// Tells it, unless it is no news.
@@ -73,7 +74,7 @@ impl Steps {
             }
         };
         let taken = Taken { after: self.began.elapsed(), name, text };
-        complaint(&taken.human());
+        self.output.notice(&taken.human());
         self.taken.push(taken);
     }
 
@@ -122,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_bar_is_told_when_it_has_news() {
-        let mut steps = Steps::new();
+        let mut steps = Steps::new(Output { json: false });
         let saw = |text: Option<&str>, filled| Step::Saw(Sight::Bar { text: text.map(Value::from), filled });
         for step in [
             saw(Some("a while"), Some(0.0)),
@@ -141,7 +142,7 @@ mod tests {
 
     #[test]
     fn strangers_write_no_lines_of_their_own() {
-        let mut steps = Steps::new();
+        let mut steps = Steps::new(Output { json: false });
         steps.take(Step::Saw(Sight::Dialog { title: json!("a\nb"), body: vec![json!("c\x1b[2J")] }));
         let told = steps.taken[0].human();
         assert!(told.ends_with("dialog: a b · c[2J") && !told.contains('\x1b'), "{told:?}");

@@ -85,7 +85,7 @@ impl SwarmSource {
     async fn look(&self, name: &str, id: &str, now: Moment) -> Result<Look, SourceError> {
         let service = format!("/services/{id}");
         let filters = json!({"service": [id]}).to_string();
-        let tasks = format!("/tasks?filters={}", crate::engine::encode(&filters));
+        let tasks = format!("/tasks?filters={}", crate::percent::encode(&filters));
         let (raw, tasks, nodes) =
             tokio::join!(self.engine.get(&service), self.engine.get(&tasks), self.nodes());
         let gone = |error| match error {
