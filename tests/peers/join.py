@@ -15,7 +15,7 @@ host, port = sys.argv[1].rsplit(":", 1)
 
 for version in sys.argv[2:]:
     try:
-        bot = botmine.Bot(host, int(port), nickname="Botmine", version=version)
+        bot = botmine.Bot(host, int(port), nickname="Bot" + version.replace(".", "_"), version=version)
         result = {"event": "joined", "version": version, "connected": bot.connected}
         bot.leave()
     except botmine.BotError as error:

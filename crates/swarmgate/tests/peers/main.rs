@@ -14,3 +14,4 @@ mod metrics;
 mod proxy;
 mod status;
 mod versions;
+mod waiting;

@@ -1,0 +1,151 @@
+//! minecraft-protocol, mineflayer and botmine join a sleeping server, wait where `docs/waiting.md` says they do, and
+//! end up on it.
+
+use std::fmt::Write;
+
+use serde_json::{Value, json};
+use swarmgate_testkit::peers;
+use swarmgate_testkit::process::Process;
+use swarmgate_testkit::wait::free_port;
+use tempfile::TempDir;
+
+use crate::common::{Gate, LIMIT, as_toml};
+
+/// They say that they have no pack of the game's own, so the world is theirs where its data is known in full.
+const WAITING: [(&str, i32, &str); 8] = [
+    ("1.20.5", 766, "play"),
+    ("1.20.6", 766, "play"),
+    ("1.21.1", 767, "play"),
+    ("1.21.4", 769, "play"),
+    ("1.21.5", 770, "configuration"),
+    ("1.21.8", 772, "configuration"),
+    ("1.21.11", 774, "play"),
+    ("26.1", 775, "play"),
+];
+/// From before there was a transfer.
+const HELD: [(&str, i32); 6] =
+    [("1.8.9", 47), ("1.12.2", 340), ("1.16.5", 754), ("1.19.4", 762), ("1.20.1", 763), ("1.20.4", 765)];
+
+#[tokio::test]
+async fn minecraft_protocol_waits_and_is_transferred() {
+    wait_and_land(&[]).await;
+}
+
+#[tokio::test]
+async fn mineflayer_waits_and_is_transferred() {
+    wait_and_land(&["--bot"]).await;
+}
+
+async fn wait_and_land(options: &[&str]) {
+    let Some(site) = Site::start(&WAITING.map(|(version, ..)| version), "sleep 2; ", "").await else {
+        return;
+    };
+    let ends = site.travel(options, &WAITING.map(|(version, ..)| version)).await;
+    for ((version, protocol, state), end) in WAITING.iter().zip(&ends) {
+        assert_eq!((&end["event"], &end["protocol"]), (&json!("joined"), &json!(protocol)), "{end}");
+        let transfers = end["transfers"].as_array().unwrap();
+        assert_eq!(transfers.len(), 1, "{end}");
+        assert_eq!(transfers[0]["state"], *state, "{end}");
+        assert_eq!(transfers[0]["host"], json!(format!("{version}.test")), "{end}");
+        // Text in the world; in the room from 1.21.6 on.
+        let seen = transfers[0]["seen"].to_string();
+        assert_eq!(seen.contains("boss_bar") && seen.contains("map_chunk"), *state == "play", "{end}");
+        assert_eq!(seen.contains("show_dialog"), *state == "configuration" && *protocol >= 771, "{end}");
+    }
+}
+
+#[tokio::test]
+async fn older_versions_are_held_and_land() {
+    let Some(site) = Site::start(&HELD.map(|(version, _)| version), "sleep 1; ", "").await else { return };
+    for ((_, protocol), end) in HELD.iter().zip(site.travel(&[], &HELD.map(|(version, _)| version)).await) {
+        assert_eq!((&end["event"], &end["protocol"]), (&json!("joined"), &json!(protocol)), "{end}");
+        assert_eq!(end["transfers"], json!([]), "{end}");
+    }
+}
+
+#[tokio::test]
+async fn older_versions_read_when_to_come_back() {
+    let Some(site) =
+        Site::start(&HELD.map(|(version, _)| version), "exec sleep 600; ", "hold = \"1s\"\n").await
+    else {
+        return;
+    };
+    for end in site.travel(&[], &HELD.map(|(version, _)| version)).await {
+        assert_eq!(end["event"], "kicked", "{end}");
+        assert!(end["reason"].as_str().unwrap().contains("starts, come back in"), "{end}");
+    }
+}
+
+/// It says that it has the game's own packs, and looks no further than the configuration phase.
+#[tokio::test]
+async fn botmine_gets_the_world() {
+    let versions = ["1.20.6", "1.21.1", "1.21.4", "1.21.8", "1.21.11", "26.1"];
+    let Some(join) = peers::python("join.py") else { return };
+    drop(join);
+    let Some(site) = Site::start(&versions, "exec sleep 600; ", "").await else { return };
+    for version in versions {
+        let mut join = peers::python("join.py").unwrap();
+        let mut botmine = Process::start(join.args([&site.gate.address.to_string(), version]));
+        let joined = ends(&mut botmine, 1).await;
+        assert_eq!(
+            (&joined[0]["event"], &joined[0]["connected"]),
+            (&json!("joined"), &json!(true)),
+            "{}",
+            joined[0]
+        );
+    }
+}
+
+/// A gate with one sleeping server for each version, under its version as the hostname: `1.21.8.test`.
+struct Site {
+    gate: Gate,
+    _worlds: TempDir,
+}
+
+impl Site {
+    async fn start(versions: &[&str], before: &str, keys: &str) -> Option<Self> {
+        peers::node("serve.js")?;
+        let worlds = tempfile::tempdir().unwrap();
+        let mut config = String::new();
+        for (number, version) in versions.iter().enumerate() {
+            let (port, world) = (free_port(), worlds.path().join(version));
+            std::fs::create_dir(&world).unwrap();
+            let mut serve = peers::node("serve.js").unwrap();
+            serve.arg(format!("{version}:{port}"));
+            let mut late = tokio::process::Command::new("sh");
+            late.arg("-c").arg(format!("{before}exec \"$@\"")).arg("sh");
+            late.arg(serve.as_std().get_program()).args(serve.as_std().get_args());
+            late.envs(serve.as_std().get_envs().filter_map(|(name, value)| Some((name, value?))));
+            let name = version.replace('.', "-");
+            let command = as_toml(&late);
+            // Whoever says the bare address, as botmine does, gets the first.
+            let default = if number == 0 { "default = true\ndefault_wakes = true\n" } else { "" };
+            writeln!(
+                config,
+                "[server.v{name}]\nhosts = [\"{version}.test\"]\naddress = \"127.0.0.1:{port}\"\n{default}\
+                 wait = \"world\"\ndirectory = {world:?}\n{keys}{command}"
+            )
+            .unwrap();
+        }
+        let gate = Gate::start(&config).await;
+        Some(Self { gate, _worlds: worlds })
+    }
+
+    /// How the journey of each version ended.
+    async fn travel(&self, options: &[&str], versions: &[&str]) -> Vec<Value> {
+        let mut travel = peers::node("travel.js").expect("as serve.js");
+        let address = self.gate.address.to_string();
+        let arguments = ["--connect", &address, "--host", "{version}.test"];
+        let mut players = Process::start(travel.args(arguments).args(options).args(versions));
+        ends(&mut players, versions.len()).await
+    }
+}
+
+async fn ends(clients: &mut Process, count: usize) -> Vec<Value> {
+    clients
+        .wait_for("every client's end", 4 * LIMIT, |lines| {
+            let ends: Vec<_> = peers::events(lines).collect();
+            (ends.len() == count).then_some(ends)
+        })
+        .await
+}
