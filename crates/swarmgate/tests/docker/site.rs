@@ -128,7 +128,6 @@ trusted_sources = ["127.0.0.0/8"]
 [log]
 level = "debug"
 [defaults]
-wait = "hold"
 cooldown = "1s"
 wait = "hold"
 hold = "28s"

@@ -33,7 +33,6 @@ waking_at_once = 100
 [log]
 level = "debug"
 [defaults]
-wait = "hold"
 cooldown = "1s"
 wait = "hold"
 hold = "28s"
