@@ -6,6 +6,9 @@ use std::time::Duration;
 /// `1h 30m`, `90s` as `1m 30s`, `250ms`: the two largest units that matter, rounded down.
 pub fn human(span: Duration) -> String {
     const UNITS: [(u64, &str); 4] = [(86_400, "d"), (3_600, "h"), (60, "m"), (1, "s")];
+    if span.is_zero() {
+        return "0s".to_owned();
+    }
     if span < Duration::from_secs(1) {
         return format!("{}ms", span.as_millis());
     }
@@ -32,7 +35,7 @@ mod tests {
     #[test]
     fn as_people_write_them() {
         for (ms, text) in [
-            (0, "0ms"),
+            (0, "0s"),
             (250, "250ms"),
             (1_999, "1s"),
             (60_000, "1m"),
