@@ -41,6 +41,9 @@ impl Fleet {
                 let visitor =
                     Visitor { player, client, source: knock.source, how, returned: returning.is_some() };
                 let verdict = self.admit_player(&id, &visitor, now);
+                if matches!(verdict, Verdict::Relay(..)) {
+                    self.guests.got_in(&visitor.guest(), &id);
+                }
                 // Only now: the seat that was kept keeps the service awake until there is the new one.
                 if returning.is_some()
                     && let Some(ticket) = self.guests.redeem(&visitor.guest())

@@ -14,7 +14,7 @@ use crate::throttle::Source;
 /// How long a seat is kept for a player who was sent back. A client is there again within a second or two; one
 /// that shows a question about resource packs first takes its time.
 pub const TICKET: Duration = Duration::from_secs(30);
-/// Within `LOOP` a player is sent back this often at most.
+/// A player is sent back to one service this often within this time at most, without getting in.
 pub const LOOP: (usize, Duration) = (2, Duration::from_secs(60));
 /// How long a client that broke is kept off the rung it broke on.
 const BROKEN: Duration = Duration::from_secs(600);
@@ -101,6 +101,13 @@ impl Guests {
         times.retain(|time| now.since(*time) < span);
         times.push(now);
         self.tickets.insert(guest, ticket)
+    }
+
+    /// The player is with the server: what happens from here on is no circle.
+    pub fn got_in(&mut self, guest: &Guest, service: &ServiceId) {
+        if !self.sent_back.is_empty() {
+            self.sent_back.remove(&(guest.clone(), service.clone()));
+        }
     }
 
     /// Whether this player was sent back to the service as often as it may be for now.
@@ -223,6 +230,8 @@ mod tests {
         assert!(!guests.loops(&guest("ann"), &other, at(20)) && !guests.loops(&guest("bo"), &mc, at(20)));
         assert!(guests.loops(&guest("ann"), &mc, at(69)));
         assert!(!guests.loops(&guest("ann"), &mc, at(70)));
+        guests.got_in(&guest("ann"), &mc);
+        assert!(!guests.loops(&guest("ann"), &mc, at(20)));
     }
 
     #[test]

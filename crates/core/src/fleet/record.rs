@@ -204,6 +204,9 @@ impl Record {
         let before = std::mem::replace(&mut self.believed, service.state);
         if run_of(&before) != run_of(&self.believed) {
             self.note_lost(&before);
+            if run_of(&before).is_some() {
+                self.news = None;
+            }
             self.forget_run(now);
         }
         if run_of(&self.believed).is_some_and(|run| run_of(&before) != Some(run)) {
@@ -311,7 +314,8 @@ impl Record {
 
     /// What it says itself while it starts.
     pub fn heard(&mut self, news: String) {
-        if matches!(self.believed, State::Running(_)) && !self.is_ready() {
+        let starts = self.wake.is_some() || matches!(self.believed, State::Running(_));
+        if starts && !self.is_ready() {
             self.news = Some(news);
         }
     }
@@ -356,6 +360,7 @@ impl Record {
 
     pub fn begin_wake(&mut self, cause: &'static str, now: Moment) {
         self.failure = None;
+        self.news = None;
         self.cause = cause;
         self.wake.get_or_insert_with(|| Wake::queued(now));
     }
@@ -495,6 +500,7 @@ impl Record {
     /// The game answered: the run is ready. True if a boot time was learned.
     fn answered(&mut self, now: Moment) -> bool {
         self.silent = 0;
+        self.news = None;
         if self.is_ready() {
             return false;
         }
@@ -535,7 +541,6 @@ impl Record {
     fn forget_run(&mut self, now: Moment) {
         self.unstopped = None;
         self.ready_run = None;
-        self.news = None;
         self.idle_since = None;
         self.online = None;
         self.silent = 0;

@@ -188,10 +188,10 @@ fn one_wake_for_any_number_of_joiners() {
 fn what_a_server_says_of_its_start_is_told_until_it_is_ready() {
     let mut world = World::new(|_| {});
     world.see(State::Asleep, at(1));
+    world.fleet.heard(&id("mc"), "of an earlier run".into(), at(1));
     world.join("192.0.2.1", at(2));
     world.scaled(true, at(3));
     let reason = |world: &World| world.fleet.face(&id("mc")).unwrap().state.reason().map(str::to_owned);
-    world.fleet.heard(&id("mc"), "of an earlier run".into(), at(3));
     world.see(running("r1"), at(4));
     assert_eq!(reason(&world).as_deref(), Some("it runs, the game does not answer yet"));
     world.fleet.take_view();

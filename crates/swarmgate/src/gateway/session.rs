@@ -153,7 +153,7 @@ impl Visit {
         }
         if self.wants_pass(&knock) {
             let player = knock.player().map_or("", |player| &player.name);
-            match self.ask_for_pass(player).await {
+            match Box::pin(self.ask_for_pass(player)).await {
                 Ok(pass) => knock.pass = pass,
                 Err(error) => {
                     report(&error, self.opening.client, &self.gateway);
@@ -182,7 +182,8 @@ impl Visit {
             }
             (Verdict::Wait(_, waiting), Some(seat)) => {
                 drop(place);
-                self.wait(waiting, seat, knock).await
+                // Boxed: few connections wait, and none that is only relayed.
+                Box::pin(self.wait(waiting, seat, knock)).await
             }
             // `admit` hands out a seat with these two.
             (Verdict::Relay(..) | Verdict::Wait(..), None) => None,

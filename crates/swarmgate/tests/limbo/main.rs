@@ -15,6 +15,7 @@ mod common;
 mod crowd;
 mod journey;
 mod moments;
+mod rungs;
 mod session;
 mod trouble;
 
