@@ -1,5 +1,6 @@
 //! Waiting inside the game: the limbo as a client as strict as the game's own meets it.
 #![allow(
+    clippy::as_conversions,
     clippy::expect_used,
     clippy::panic,
     clippy::unwrap_used,
