@@ -110,13 +110,15 @@ fn an_end_at_any_byte_is_an_end() {
         let pack = releases(protocol).last().copied();
         let (mut step, mut done) = (0, false);
         while !done {
-            for leave in [(|session| session.transfer(to("mc.example.com"))) as fn(&mut Session), |session| {
-                session.disconnect(Component::literal("no"))
-            }] {
+            for ready in [true, false] {
                 let mut pair = Pair::begin(protocol, pack);
                 // So many bytes of the client have come when it happens.
                 done = pair.go_so_far(step);
-                leave(&mut pair.session);
+                if ready {
+                    pair.session.transfer(to("mc.example.com"));
+                } else {
+                    pair.session.disconnect(Component::literal("no"));
+                }
                 pair.session.transfer(to("elsewhere.example.com"));
                 pair.settle();
                 let end = pair.client.end().unwrap_or_else(|| panic!("{protocol}: no end at {step}"));
