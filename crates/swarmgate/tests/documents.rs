@@ -177,6 +177,14 @@ fn every_label_shown_is_one() {
     assert!(seen >= 6, "only {seen} services with labels were found");
 }
 
+/// The client of Docker 20.10 takes a stack without a version for one of version 1, and refuses it.
+#[test]
+fn old_clients_take_the_example_stack() {
+    let text = fs::read_to_string(root().join("examples/stack.yml")).unwrap();
+    let stack: Value = serde_saphyr::from_str(&text).unwrap();
+    assert_eq!(stack["version"], "3.8");
+}
+
 #[test]
 fn every_file_and_script_named_is_there() {
     for (path, text) in documents() {
