@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::site::{Site, echoes};
 
 /// Nearly everything a service can have, so that a wake could lose it.
-fn rich() -> Value {
+fn rich(secret: &Value) -> Value {
     let second = 1_000_000_000_u64;
     json!({
         "Name": "survival",
@@ -27,6 +27,11 @@ fn rich() -> Value {
                 "Sysctls": {"net.ipv4.ip_unprivileged_port_start": "0"},
                 "CapabilityAdd": ["CAP_NET_RAW"],
                 "Ulimits": [{"Name": "nofile", "Soft": 1024, "Hard": 2048}],
+                "Secrets": [{
+                    "File": {"Name": "rcon", "UID": "0", "GID": "0", "Mode": 0o400},
+                    "SecretID": secret["ID"],
+                    "SecretName": "rcon",
+                }],
                 "Mounts": [{"Type": "tmpfs", "Target": "/scratch", "TmpfsOptions": {"SizeBytes": 1_048_576}}],
             },
             "Resources": {
@@ -50,7 +55,8 @@ fn rich() -> Value {
 #[tokio::test]
 async fn pings_change_nothing_a_join_one_number_and_sleep_changes_it_back() {
     let Some(site) = Site::start(1).await else { return };
-    site.lab.node(1).post("/services/create", &rich()).await.success();
+    let secret = site.lab.node(1).post("/secrets/create", &json!({"Name": "rcon", "Data": "c2VjcmV0"})).await;
+    site.lab.node(1).post("/services/create", &rich(&secret.success())).await.success();
     site.until_state("survival", "asleep").await;
     let asleep = site.lab.service("survival").await;
     for _ in 0..20 {
