@@ -1,4 +1,4 @@
-//! What a player would read of a text component, as JSON or as [`crate::nbt`] reads it.
+//! What a player would read of a text component, as JSON or as network NBT.
 
 use serde_json::Value;
 
