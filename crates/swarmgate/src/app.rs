@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::Context;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use swarmgate_core::config::{Checked, Config, EngineHost, Kind, OnExit, Use};
+use swarmgate_core::span;
 use swarmgate_core::state::process::ProcessServices;
 use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -270,7 +271,11 @@ async fn drain(connections: &TaskTracker, config: &Config, close: &CancellationT
     connections.close();
     let players = connections.len();
     if players > 0 {
-        tracing::info!(connections = players, limit = ?config.drain, "no new connections; waiting for those there are");
+        tracing::info!(
+            connections = players,
+            limit = span::human(config.drain),
+            "no new connections; waiting for those there are"
+        );
     }
     tokio::select! {
         () = connections.wait() => {}

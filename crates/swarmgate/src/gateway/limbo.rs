@@ -30,6 +30,8 @@ const FRAME: Duration = Duration::from_secs(1);
 const ROOM_FRAME: Duration = Duration::from_secs(10);
 /// How long a client may take until it can be told the last word: it may be loading what makes up the world.
 const FAREWELL: Duration = Duration::from_secs(90);
+/// The same when the gate is about to end: as long as it waits for its connections.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 /// How long a client may take to close once it has been told where to go.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// What a client may leave unread: several times what makes up a world.
@@ -157,6 +159,7 @@ impl Stay {
     async fn run(&mut self, service: &ServiceId) -> End {
         let gateway = Arc::clone(&self.limbo.gateway);
         let mut view = gateway.fleet.view();
+        let mut closing = false;
         loop {
             let moved = Instant::now() >= self.frame || view.has_changed().unwrap_or(true);
             if self.ending.is_none() && moved {
@@ -187,7 +190,15 @@ impl Stay {
                     self.send_away(Component::literal(motd::GATE_STOPPING));
                     Ok(())
                 }
-                () = gateway.close.cancelled() => Err(End::SentAway),
+                () = gateway.close.cancelled(), if !closing => {
+                    closing = true;
+                    if stays {
+                        self.send_away(Component::literal(motd::GATE_STOPPING));
+                    }
+                    let last = Instant::now() + LAST_WORDS;
+                    self.ending = self.ending.map(|ending| Ending { deadline: ending.deadline.min(last), ..ending });
+                    Ok(())
+                }
                 changed = view.changed(), if stays => changed.map_err(|_| End::SentAway),
                 () = sleep_until(self.due()) => Ok(()),
             };

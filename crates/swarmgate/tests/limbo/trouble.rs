@@ -83,9 +83,18 @@ async fn whoever_breaks_in_the_world_waits_on_the_next_rung() {
 
 #[tokio::test]
 async fn a_gate_that_stops_tells_those_who_wait() {
+    tells_those_who_wait("10s").await;
+}
+
+#[tokio::test]
+async fn a_gate_that_stops_at_once_tells_them_too() {
+    tells_those_who_wait("0s").await;
+}
+
+async fn tells_those_who_wait(drain: &'static str) {
     let home = Home::new();
     let mc = crate::server(&home, "mc", &["START_DELAY_MS=600000"]);
-    home.write(&Config { drain: "10s", ..Config::of(mc.table) });
+    home.write(&Config { drain, ..Config::of(mc.table) });
     let gate = home.start().await;
     let mut players = vec![];
     for protocol in [766, 775, 777] {
