@@ -44,6 +44,8 @@ const DIAL_AGAIN: Duration = Duration::from_millis(500);
 const DIALS: u32 = 3;
 /// Room for the key and for more than a pass.
 const LONGEST_PASS: usize = 1024;
+/// A game answers at once; this is for the slowest line.
+const PASS_PATIENCE: Duration = Duration::from_secs(3);
 const REPLAY: Duration = Duration::from_secs(5);
 
 /// Two connected sockets with the opening replayed, and the seat of the player between them.
@@ -196,10 +198,15 @@ impl Visit {
         sent_here && !self.gateway.fleet.look(|core, now| core.has_ticket(knock, now))
     }
 
-    /// Asks for the pass; `None` if the client has none that is valid. Its answer is for the gate alone.
+    /// Asks for the pass; `None` if the client has none that is valid, or knows no cookies and says nothing, as bots
+    /// do. Its answer is for the gate alone.
     async fn ask_for_pass(&mut self, player: &str) -> Result<Option<ServiceId>, NoOpening> {
         self.stream.write_all(&login::cookie_request(COOKIE)).await?;
-        let answer = opening::packet(&self.stream, LONGEST_PASS, self.deadline).await?;
+        let patience = self.deadline.min(Instant::now() + PASS_PATIENCE);
+        let answer = match opening::packet(&self.stream, LONGEST_PASS, patience).await {
+            Err(NoOpening::Silent) => return Ok(None),
+            answer => answer?,
+        };
         let cookie = login::parse_cookie(&answer, COOKIE)?.unwrap_or_default();
         let service = self.gateway.passes.check(cookie, player, SystemTime::now());
         Ok(service.and_then(|service| self.gateway.fleet.look(|core, _| core.named(service).ok())))

@@ -300,7 +300,9 @@ impl Drop for Gate {
         let ended = pidfd_open(pid(self.process.pid()), PidfdFlags::empty()).expect("a process of ours");
         self.process.signal(Signal::TERM);
         let limit = Timespec::try_from(LIMIT).expect("a time");
-        poll(&mut [PollFd::new(&ended, PollFlags::IN)], Some(&limit)).expect("an end");
+        // The end of any other process interrupts the wait.
+        let wait = || poll(&mut [PollFd::new(&ended, PollFlags::IN)], Some(&limit));
+        rustix::io::retry_on_intr(wait).expect("an end");
     }
 }
 
