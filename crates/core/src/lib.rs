@@ -14,6 +14,7 @@ pub mod moment;
 pub mod motd;
 pub mod name;
 pub mod news;
+pub mod publish;
 pub mod routes;
 pub mod service;
 pub mod span;
