@@ -9,6 +9,7 @@ pub mod engine;
 mod errors;
 pub mod fleet;
 pub mod gateway;
+pub mod http;
 pub mod keeper;
 pub mod metrics;
 mod news;
