@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use socket2::SockRef;
 use swarmgate_core::service::Endpoint;
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::{Instant, timeout, timeout_at};
@@ -63,10 +64,12 @@ pub async fn dial(endpoints: &[Endpoint], within: Duration) -> Result<TcpStream,
     Err(last)
 }
 
-/// Tunes the socket first: once it is connected, each option would set a timer of the kernel anew.
+/// Tunes the socket first: once it is connected, each option would set a timer of the kernel anew. The last step of
+/// the handshake waits for the opening, which follows at once, and travels with it: a packet less for each player.
 async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
     relay::tune(&socket)?;
+    SockRef::from(&socket).set_tcp_quickack(false)?;
     socket.connect(address).await
 }
 

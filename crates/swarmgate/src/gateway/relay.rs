@@ -146,8 +146,8 @@ impl Future for Relay<'_> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
         let this = self.get_mut();
-        let up = this.up.advance(cx, &mut this.client, &mut this.server);
-        let down = this.down.advance(cx, &mut this.server, &mut this.client);
+        let up = this.up.advance(cx, &mut this.client, &mut this.server, this.down.is_closed());
+        let down = this.down.advance(cx, &mut this.server, &mut this.client, this.up.is_closed());
 
         let mut open = false;
         for (result, from, to) in [(up, Side::Client, Side::Server), (down, Side::Server, Side::Client)] {
