@@ -3,6 +3,11 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
+use swarmgate_core::config;
+use swarmgate_core::labels::{self, Labels};
+use swarmgate_core::name::{HostName, HostPattern};
+use swarmgate_core::service::Spec;
+use swarmgate_core::state::{docker, swarm};
 use swarmgate_minecraft::address::Address;
 use swarmgate_minecraft::client::{Client, Cookies};
 use swarmgate_minecraft::handshake::{self, Rewrite};
@@ -34,7 +39,7 @@ pub fn knock(data: &[u8]) {
         let kept = handshake::rewrite(data, &Rewrite::default()).expect("a handshake that was read");
         assert_eq!(knock::parse(&kept, limit, false).map(|knock| knock.is_some()), Ok(true));
     }
-    let _ = login::parse_disconnect(data);
+    let _ = (login::parse_disconnect(data), login::parse_cookie(data, "swarmgate:pass"));
 }
 
 pub fn proxy_header(data: &[u8]) {
@@ -151,6 +156,7 @@ pub fn status_response(data: &[u8]) {
             break;
         }
     }
+    let _ = status::parse_pong(data);
     let Ok(answer) = status::parse_response(data) else { return };
     let summary = StatusSummary::of(&answer);
     let description = answer.get("description").cloned().unwrap_or_default();
@@ -186,6 +192,42 @@ pub fn text_template(data: &[u8]) {
     assert!(!filled.to_plain().contains('§'));
     text.to_nbt();
     plain_of(&json);
+}
+
+/// There is one normal form: what is in it stays as it is.
+pub fn hostname(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    if let Ok(name) = HostName::parse(text) {
+        assert!(name.as_str().len() <= 253 && name.as_str().is_ascii());
+        assert_eq!(HostName::parse(name.as_str()).as_ref(), Ok(&name));
+    }
+    if let Ok(pattern) = HostPattern::parse(text) {
+        assert_eq!(HostPattern::parse(&pattern.to_string()), Ok(pattern));
+    }
+}
+
+/// Whatever an owner writes, in the file or as `label=value` lines, is taken or said to be wrong, in words.
+pub fn settings(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    if let Err(problems) = config::parse(text, &[]) {
+        assert!(!problems.is_empty());
+    }
+    let pairs = text.lines().filter_map(|line| line.split_once('='));
+    let labels: Labels = pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+    let ours = labels.keys().any(|key| labels::is_ours(key));
+    assert_eq!(labels::parse(&labels, &Spec::default()).is_some(), ours);
+    assert_eq!(labels::misplaced(&labels).is_empty(), !ours);
+}
+
+/// What an Engine says of a service or a container is a state, or is said to be none.
+pub fn engine(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    if let Ok(service) = swarm::saved::explain(text) {
+        assert!(service.to_json().is_object());
+    }
+    if let Some(container) = docker::saved::explain(text) {
+        assert!(container.to_json().is_object());
+    }
 }
 
 /// The first beginning that decides, decides as the whole does.

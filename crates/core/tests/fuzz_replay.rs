@@ -5,24 +5,36 @@
 #[path = "../../../fuzz/src/lib.rs"]
 mod targets;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 type Target = fn(&[u8]);
 
 #[test]
 fn the_corpus_holds() {
-    let targets: [(&str, Target); 8] = [
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz");
+    let targets: [(&str, Target); 11] = [
         ("address", targets::address),
         ("client", targets::client),
+        ("engine", targets::engine),
+        ("hostname", targets::hostname),
         ("knock", targets::knock),
         ("legacy", targets::legacy),
         ("limbo", targets::limbo),
         ("proxy_header", targets::proxy_header),
+        ("settings", targets::settings),
         ("status_response", targets::status_response),
         ("text_template", targets::text_template),
     ];
+    let names = |directory: &str| -> BTreeSet<String> {
+        let entries = root.join(directory).read_dir().unwrap().map(|entry| entry.unwrap().path());
+        entries.map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned()).collect()
+    };
+    let replayed: BTreeSet<String> = targets.iter().map(|(name, _)| (*name).to_owned()).collect();
+    assert_eq!(names("fuzz_targets"), replayed, "a target that is not replayed, or the reverse");
+    assert_eq!(names("corpus"), replayed, "a corpus without a target, or the reverse");
     for (name, target) in targets {
-        let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(name);
+        let corpus = root.join("corpus").join(name);
         let files: Vec<_> = corpus.read_dir().unwrap().map(|file| file.unwrap().path()).collect();
         assert!(files.len() >= 5, "{} is all but empty", corpus.display());
         for file in files {
