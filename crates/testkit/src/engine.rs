@@ -5,7 +5,6 @@
 //! tasks only when told to, so that a test can look at every moment. See [`proxy`] for what stands before one.
 
 mod containers;
-mod http;
 pub mod proxy;
 mod swarm;
 
@@ -21,6 +20,7 @@ use tokio::task::JoinHandle;
 
 pub use self::containers::{container, killed};
 pub use self::swarm::{Swarm, service};
+use crate::http;
 
 /// What happens to a call instead of its answer.
 #[derive(Debug, Clone, PartialEq, Eq)]

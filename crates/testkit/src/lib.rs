@@ -7,6 +7,7 @@
 //! - [`player`]: a client that plays by the rules, as strict as the game's own ([`vanilla`]).
 //! - [`backend`]: a Minecraft server inside the test, which records what reaches it.
 //! - [`engine`]: a Docker engine inside the test, as the manager of a small Swarm, and a proxy before any.
+//! - [`cloudflare`]: Cloudflare's API inside the test, strict and with a memory.
 //! - [`process`]: child processes, among them `testserver`, the same server as a program of its own.
 //! - [`peers`]: third-party clients, servers, pingers and proxies, where they are installed.
 //! - [`lab`]: Docker Swarms of one or several nodes, with engines of their own.
@@ -14,7 +15,9 @@
 
 pub mod backend;
 pub mod client;
+pub mod cloudflare;
 pub mod engine;
+mod http;
 pub mod lab;
 pub mod legacy;
 pub mod login;

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::http::Request;
 use super::swarm::{Reply, Swarm, error};
+use crate::http::Request;
 
 /// A container as it is inspected, with the labels given, stopped. Its id is `c` and its name.
 pub fn container(name: &str, labels: &Value) -> Value {

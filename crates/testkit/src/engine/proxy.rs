@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio::task::JoinHandle;
 
-use super::http;
+use crate::http;
 
 /// The proxy. It stops listening when it is dropped.
 #[derive(Debug)]

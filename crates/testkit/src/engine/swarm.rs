@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::Fault;
-use super::http::Request;
+use crate::http::Request;
 
 const NOT_RUNNING: [&str; 6] = ["complete", "shutdown", "failed", "rejected", "remove", "orphaned"];
 

@@ -1,4 +1,4 @@
-//! As much of HTTP/1.1 as an engine and its clients speak: one request per connection (RFC 9112).
+//! As much of HTTP/1.1 as a fake and its clients speak: one request per connection (RFC 9112).
 
 use std::time::Duration;
 
@@ -14,6 +14,8 @@ pub struct Request {
     pub path: String,
     /// In order, decoded.
     pub query: Vec<(String, String)>,
+    /// In order, names in lower case.
+    pub headers: Vec<(String, String)>,
     pub body: String,
 }
 
@@ -24,7 +26,12 @@ impl Request {
     }
 
     pub fn asks(&self, key: &str) -> Option<&str> {
-        self.query.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
+        find(&self.query, key)
+    }
+
+    /// By its name in lower case.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        find(&self.headers, name)
     }
 }
 
@@ -36,10 +43,11 @@ pub async fn read(stream: &mut (impl AsyncRead + Unpin)) -> Option<Request> {
     let mut lines = head.split("\r\n");
     let mut words = lines.next()?.split(' ');
     let (method, target) = (words.next()?.to_owned(), words.next()?);
-    let length = lines.filter_map(|line| line.split_once(':')).find_map(|(name, value)| {
-        name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>())
-    });
-    let length = length.transpose().ok()?.unwrap_or(0);
+    let headers: Vec<_> = lines
+        .filter_map(|line| line.split_once(':'))
+        .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
+        .collect();
+    let length = find(&headers, "content-length").map(str::parse::<usize>).transpose().ok()?.unwrap_or(0);
     let mut body = bytes.split_off(end + 4);
     while body.len() < length {
         if stream.read_buf(&mut body).await.ok()? == 0 {
@@ -49,9 +57,10 @@ pub async fn read(stream: &mut (impl AsyncRead + Unpin)) -> Option<Request> {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let pairs = query.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-        (decode(key), decode(value))
+        (decode(&key.replace('+', " ")), decode(&value.replace('+', " ")))
     });
-    Some(Request { method, path: decode(path), query: pairs.collect(), body: String::from_utf8(body).ok()? })
+    let (path, query, body) = (decode(path), pairs.collect(), String::from_utf8(body).ok()?);
+    Some(Request { method, path, query, headers, body })
 }
 
 /// Reads to the blank line after the head, at the offset given back; what came after it is read too.
@@ -86,6 +95,10 @@ pub async fn chunk(stream: &mut (impl AsyncWrite + Unpin), text: &str) -> std::i
 pub async fn until_closed(stream: &mut (impl AsyncRead + Unpin)) {
     let mut ignored = [0; 64];
     while !matches!(stream.read(&mut ignored).await, Ok(0) | Err(_)) {}
+}
+
+fn find<'a>(pairs: &'a [(String, String)], key: &str) -> Option<&'a str> {
+    pairs.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
 }
 
 fn date(ahead: Duration) -> String {

@@ -1,0 +1,183 @@
+//! The fake of Cloudflare's API, seen by Cloudflare's own library and by requests that nobody should send.
+
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+use swarmgate_testkit::cloudflare::{ACCOUNT, Call, FakeCloudflare, Fault, TOKEN, TUNNEL, Visit};
+use swarmgate_testkit::peers;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+const FOREIGN: &str = r#"{"ingress":[{"hostname":"old.example.com","service":"http://old:80","originRequest":{"bastionMode":false}},{"service":"http_status:404"}],"warp-routing":{"enabled":true}}"#;
+
+#[tokio::test]
+async fn cloudflares_own_library_understands_every_answer() {
+    let fake = FakeCloudflare::start().await;
+    let (zone, policy) = fake.with(|account| {
+        for number in 0..7 {
+            account.add_zone(&format!("z{number}.example"));
+        }
+        account.add_app("other.example.com", &json!({}));
+        (account.add_zone("example.com").id.clone(), account.add_policy("staff", "allow"))
+    });
+    let Some(mut script) = peers::python("cloudflare_api.py") else { return };
+    let script = script.args([&fake.url(), ACCOUNT, TUNNEL, TOKEN, &zone, &policy]).stderr(Stdio::inherit());
+    let output = script.output().await.expect("the script runs");
+    let text = String::from_utf8(output.stdout).expect("it prints text");
+    let steps: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let failed: Vec<_> = steps.iter().filter(|step| step["ok"] != true).collect();
+    assert!(failed.is_empty() && output.status.success(), "{failed:#?}");
+    let calls: std::collections::BTreeSet<_> = fake.calls().into_iter().collect();
+    assert_eq!((steps.len(), calls.len()), (19, 19), "all calls but the one for tokens of accounts");
+    fake.assert_clean();
+}
+
+#[tokio::test]
+async fn what_no_client_should_send_is_noticed() {
+    let fake = FakeCloudflare::start().await;
+    let zone = fake.with(|account| account.add_zone("example.com").id.clone());
+    let records = format!("/zones/{zone}/dns_records");
+    let config = format!("/accounts/{ACCOUNT}/cfd_tunnel/{TUNNEL}/configurations");
+    let auth = format!("authorization: Bearer {TOKEN}\r\n");
+    let with_json = format!("{auth}content-type: application/json\r\n");
+    let cname = json!({"type": "CNAME", "name": "a", "ttl": 1, "content": "x.example"});
+    let with = |key: &str, value: Value| {
+        let mut body = cname.clone();
+        body[key] = value;
+        body.to_string()
+    };
+    for (method, path, headers, body, complaint) in [
+        ("GET", "/zones/all", &auth, String::new(), "no such call"),
+        ("DELETE", "/zones", &auth, String::new(), "no such call"),
+        ("GET", "/zones?namme=x", &auth, String::new(), "namme"),
+        ("GET", "/zones?per_page=51", &auth, String::new(), "51"),
+        ("GET", "/zones?page=0", &auth, String::new(), "0"),
+        ("GET", "/zones?page=1&page=2", &auth, String::new(), "twice"),
+        ("GET", "/zones", &String::new(), String::new(), "credentials"),
+        ("POST", &records, &auth, cname.to_string(), "content type"),
+        ("POST", &records, &with_json, "{".into(), "not a JSON object"),
+        ("POST", &records, &with_json, String::new(), "body"),
+        ("POST", &records, &with_json, with("proxyed", true.into()), "proxyed"),
+        ("POST", &records, &with_json, with("ttl", 30.into()), "30"),
+        ("POST", &records, &with_json, with("comment", "x".repeat(101).into()), "longer than 100"),
+        ("GET", &records, &with_json, "{}".into(), "body"),
+        ("PUT", &config, &with_json, r#"{"config":{"ingress":[{"service":"http_status:404"}]}}"#.into(), "hostname"),
+        (
+            "PUT",
+            &config,
+            &with_json,
+            r#"{"config":{"ingress":[{"hostname":"","service":"http_status:404","originRequest":{"nope":1}}]}}"#.into(),
+            "nope",
+        ),
+    ] {
+        let status = send(&fake, method, path, headers, &body).await.0;
+        let complaints = fake.take_complaints();
+        assert!(complaints.concat().contains(complaint), "{method} {path} {body}: {status} {complaints:?}");
+    }
+    for (method, path, headers, body) in [
+        ("GET", "/zones?per_page=50&page=1&status=active", &auth, String::new()),
+        ("POST", &records, &with_json, with("name", "b".into())),
+    ] {
+        assert_eq!(send(&fake, method, path, headers, &body).await.0, 200);
+        fake.assert_clean();
+    }
+}
+
+#[tokio::test]
+async fn what_was_there_may_go_back_as_it_was_and_not_otherwise() {
+    let fake = FakeCloudflare::start().await;
+    fake.with(|account| account.configure(FOREIGN));
+    let path = format!("/accounts/{ACCOUNT}/cfd_tunnel/{TUNNEL}/configurations");
+    let headers = format!("authorization: Bearer {TOKEN}\r\ncontent-type: application/json\r\n");
+    let body = |config: &str| format!(r#"{{"config":{config}}}"#);
+    send(&fake, "PUT", &path, &headers, &body(FOREIGN)).await;
+    fake.assert_clean();
+    for changed in
+        [FOREIGN.replace("false", "true"), FOREIGN.replace("\"enabled\":true", "\"enabled\":false")]
+    {
+        let (status, _) = send(&fake, "PUT", &path, &headers, &body(&changed)).await;
+        assert_eq!(status, 200);
+        assert!(!fake.take_complaints().is_empty(), "{changed}");
+    }
+}
+
+#[tokio::test]
+async fn names_are_taken_once() {
+    let fake = FakeCloudflare::start().await;
+    let zone = fake.with(|account| {
+        let zone = account.add_zone("example.com").id.clone();
+        account.add_record("A", "a.example.com", "192.0.2.1");
+        account.add_record("CNAME", "c.example.com", "there.example");
+        account.add_record("TXT", "t.example.com", "words");
+        zone
+    });
+    let headers = format!("authorization: Bearer {TOKEN}\r\ncontent-type: application/json\r\n");
+    for (name, content, code) in [
+        ("a.example.com", "there.example", 81053),
+        ("c.example.com", "here.example", 81053),
+        ("C", "there.example", 81058),
+        ("new.example.com", "http://there", 1004),
+        ("t.example.com", "there.example", 0),
+        ("relative", "there.example", 0),
+    ] {
+        let body = json!({"type": "CNAME", "name": name, "content": content, "ttl": 1}).to_string();
+        let (_, answer) = send(&fake, "POST", &format!("/zones/{zone}/dns_records"), &headers, &body).await;
+        assert_eq!(answer["errors"][0]["code"].as_u64().unwrap_or(0), code, "{name}: {answer}");
+    }
+    assert_eq!(fake.with(|account| account.records("relative.example.com").len()), 1);
+    let (status, answer) =
+        send(&fake, "DELETE", &format!("/zones/{zone}/dns_records/{zone}"), &headers, "").await;
+    assert_eq!((status, answer["errors"][0]["code"].as_u64()), (404, Some(81044)));
+}
+
+#[tokio::test]
+async fn a_visitor_gets_what_is_published_and_an_open_door_is_noticed() {
+    let fake = FakeCloudflare::start().await;
+    let visit = || fake.with(|account| account.visit("https://old.example.com/"));
+    fake.with(|account| {
+        account.add_zone("example.com");
+        account.configure(FOREIGN);
+    });
+    assert_eq!(visit(), Visit::Unresolved);
+    fake.with(|account| {
+        account.add_record("CNAME", "old.example.com", &format!("{TUNNEL}.cfargotunnel.com"))
+    });
+    assert_eq!(visit(), Visit::Origin("http://old:80".into()));
+    fake.with(|account| account.protected.insert("old.example.com".into()));
+    send(&fake, "GET", "/zones", &format!("authorization: Bearer {TOKEN}\r\n"), "").await;
+    assert!(fake.take_complaints().concat().contains("without a login"));
+    let policy = fake.with(|account| {
+        let policy = account.add_policy("staff", "allow");
+        account.add_app("old.example.com", &json!({"policies": [policy]}));
+        policy
+    });
+    assert_eq!(visit(), Visit::Login(vec![policy]));
+}
+
+#[tokio::test]
+async fn a_fault_is_met_as_often_as_asked_and_only_by_its_call() {
+    let fake = FakeCloudflare::start().await;
+    let headers = format!("authorization: Bearer {TOKEN}\r\n");
+    fake.fail(Call::ListZones, 2, Fault::Error { status: 500, code: 10013 });
+    let mut seen = Vec::new();
+    for path in ["/user/tokens/verify", "/zones", "/zones", "/zones"] {
+        seen.push(send(&fake, "GET", path, &headers, "").await.0);
+    }
+    assert_eq!(seen, [200, 500, 500, 200]);
+}
+
+/// A request, as raw as it gets. `path` may have a query.
+async fn send(fake: &FakeCloudflare, method: &str, path: &str, headers: &str, body: &str) -> (u16, Value) {
+    let url = fake.url();
+    let (host, base) = url.trim_start_matches("http://").split_once('/').expect("a path");
+    let mut stream = TcpStream::connect(host).await.expect("the fake listens");
+    let length = body.len();
+    let request =
+        format!("{method} /{base}{path} HTTP/1.1\r\n{headers}content-length: {length}\r\n\r\n{body}");
+    stream.write_all(request.as_bytes()).await.expect("it reads");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.expect("it answers");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
+    (status, serde_json::from_str(body).unwrap_or(Value::Null))
+}
