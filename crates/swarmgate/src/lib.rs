@@ -4,6 +4,7 @@ pub mod api;
 pub mod app;
 pub mod cli;
 pub mod clock;
+pub mod cloudflare;
 mod dial;
 pub mod engine;
 mod errors;

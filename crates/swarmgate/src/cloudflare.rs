@@ -1,0 +1,3 @@
+//! Publishes labelled services through a Cloudflare Tunnel.
+
+pub mod client;
