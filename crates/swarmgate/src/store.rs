@@ -39,7 +39,7 @@ pub enum StoreError {
     #[error("cannot create the data directory {path}")]
     Directory { path: String, source: std::io::Error },
     #[error("cannot open {path}")]
-    Open { path: String, source: Box<redb::Error> },
+    Open { path: String, source: Box<dyn std::error::Error + Send + Sync> },
     #[error("this system gives no random numbers")]
     NoRandomness,
 }
@@ -219,7 +219,11 @@ fn is_damage(error: &DatabaseError) -> bool {
 }
 
 fn open_error(path: &Path, error: impl Into<redb::Error>) -> StoreError {
-    StoreError::Open { path: path.display().to_string(), source: Box::new(error.into()) }
+    let source = match error.into() {
+        redb::Error::Io(error) => Box::from(error),
+        other => Box::from(other),
+    };
+    StoreError::Open { path: path.display().to_string(), source }
 }
 
 #[cfg(test)]

@@ -93,8 +93,11 @@ fn found(what: &str, program: Option<PathBuf>) -> Option<Command> {
     None
 }
 
-/// Says that this test is not run, and why. With `CI=true` that fails it.
-pub(crate) fn skip(why: &str) {
+/// Says that this test is not run, and why.
+///
+/// # Panics
+/// With `CI=true`, where nothing may be left out.
+pub fn skip(why: &str) {
     assert!(std::env::var_os("CI").is_none_or(|ci| ci != "true"), "{why}");
     let test = std::thread::current().name().unwrap_or_default().to_owned();
     // Written past the test harness, which would keep the output of a test that passes to itself.

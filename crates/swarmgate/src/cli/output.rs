@@ -1,7 +1,7 @@
 //! What commands print: for people by default, for programs with `--json`. Then an answer is one JSON value on
 //! standard output, and an error one object on a line of its own on standard error.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::error::ContextKind;
@@ -106,9 +106,18 @@ impl Failure {
             Some(Self { code, fix, exit, .. }) => {
                 Self { code: code.clone(), message, fix: fix.clone(), exit: *exit }
             }
-            None => Self::new(code(error), message),
+            None => Self { fix: access(error), ..Self::new(code(error), message) },
         }
     }
+}
+
+/// What may help where the system says no.
+fn access(error: &anyhow::Error) -> Option<String> {
+    let denied = |error: &io::Error| error.kind() == io::ErrorKind::PermissionDenied;
+    let user = rustix::process::geteuid();
+    error.chain().any(|cause| cause.downcast_ref().is_some_and(denied)).then(|| {
+        format!("This runs as user {}: give that user access, or run it as one that has it.", user.as_raw())
+    })
 }
 
 fn code(error: &anyhow::Error) -> &'static str {
@@ -123,11 +132,11 @@ fn code(error: &anyhow::Error) -> &'static str {
 
 /// Writes to standard output. A reader that has gone away (`| head`) is no error.
 pub fn line(text: &str) {
-    let _ = writeln!(std::io::stdout().lock(), "{}", text.trim_end_matches('\n'));
+    let _ = writeln!(io::stdout().lock(), "{}", text.trim_end_matches('\n'));
 }
 
 pub fn complaint(text: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{text}");
+    let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
 /// Columns as wide as their widest cell.

@@ -1,13 +1,18 @@
 //! The gate comes and goes; servers, players and what was learned stay.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use swarmgate_testkit::backend::{Backend, Behaviour};
 use swarmgate_testkit::client::Client;
+use swarmgate_testkit::peers::skip;
 use swarmgate_testkit::process::{Process, Signal};
 use swarmgate_testkit::wait::until;
 use swarmgate_testkit::wire::Handshake;
 use tokio::net::TcpStream;
+use tokio::process::Command;
 
 use crate::common::{Config, Gate, Home, LIMIT, Server, get, local};
 use crate::{PROTOCOL, assert_contains, assert_in, assert_playing, assert_within, fixed, join_from, play};
@@ -181,6 +186,50 @@ async fn failure(home: &Home, sentence: &str) -> (Option<i32>, String) {
     let code = process.wait_exit(LIMIT).await.code();
     process.wait_for_line(sentence, LIMIT).await;
     (code, process.lines().join("\n"))
+}
+
+/// The same without the rights that root has and a user has not: to low ports, and to others' files.
+fn without_rights(home: &Home) -> Command {
+    let mut command = Command::new("unshare");
+    command
+        .args(["--net", "setpriv", "--bounding-set=-net_bind_service,-dac_override,-dac_read_search", "--"])
+        .arg(env!("CARGO_BIN_EXE_swarmgate"))
+        .args(["run", "--config"])
+        .arg(home.file());
+    command
+}
+
+#[tokio::test]
+async fn what_the_system_does_not_allow_is_said_with_the_user_and_the_fix() {
+    if !rustix::process::geteuid().is_root() {
+        return skip("only root can give its rights away");
+    }
+    let nobody = |path: &Path| std::os::unix::fs::chown(path, Some(65_534), None).unwrap();
+    let mode = |path: &Path, mode| std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    let table = "[server.mc]\naddress = \"127.0.0.1:1\"\nhosts = [\"mc.example.com\"]\n";
+    let home = Home::new();
+    let refused = async |what: &[&str]| {
+        let mut process = Process::start(&mut without_rights(&home));
+        assert_eq!(process.wait_exit(LIMIT).await.code(), Some(1));
+        for sentence in what {
+            process.wait_for_line(sentence, LIMIT).await;
+        }
+    };
+
+    home.write_text(&format!("listen = [\"127.0.0.1:25\"]\n{table}"));
+    refused(&["not allowed to listen on 127.0.0.1:25: ports below 1024 need root"]).await;
+
+    let data = home.path().join("data");
+    std::fs::create_dir(&data).unwrap();
+    nobody(&data);
+    mode(&data, 0o700);
+    home.write_text(&format!("data_dir = \"data\"\nlisten = [\"127.0.0.1:25565\"]\n{table}"));
+    let advice = "This runs as user 0: give that user access";
+    refused(&["swarmgate.redb: Permission denied", advice]).await;
+
+    nobody(&home.file());
+    mode(&home.file(), 0o600);
+    refused(&["cannot read", "swarmgate.toml: Permission denied", advice]).await;
 }
 
 #[tokio::test]
