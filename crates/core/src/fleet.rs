@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use crate::config::value::nearest;
 use crate::event::Event;
 use crate::knock::Face;
 use crate::learned::{Learned, Pin};
@@ -114,8 +115,8 @@ pub struct Report {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CommandError {
-    #[error("there is no service called '{0}'")]
-    NoSuchService(String),
+    #[error("there is no service called '{name}'{}", near.as_ref().map(|near| format!("; did you mean '{near}'?")).unwrap_or_default())]
+    NoSuchService { name: String, near: Option<String> },
     #[error("several services are called '{0}': {1}")]
     Ambiguous(String, String),
     #[error("{0} cannot be started or stopped by the gate: it has only an address")]
@@ -128,6 +129,13 @@ pub enum CommandError {
     UnknownPlayers(ServiceId),
     #[error("{0}: its orchestrator does not answer, so nothing is started or stopped")]
     Stale(ServiceId),
+}
+
+impl CommandError {
+    /// For a service that was there a moment ago.
+    pub fn gone(service: &ServiceId) -> Self {
+        Self::NoSuchService { name: service.to_string(), near: None }
+    }
 }
 
 #[derive(Debug)]
@@ -295,13 +303,23 @@ impl Fleet {
         let called: Vec<&ServiceId> =
             self.records.keys().filter(|id| &*id.name == name || id.to_string() == name).collect();
         match called.as_slice() {
-            [] => Err(CommandError::NoSuchService(name.to_owned())),
+            [] => Err(CommandError::NoSuchService {
+                name: name.to_owned(),
+                near: self.near(name).map(str::to_owned),
+            }),
             [id] => Ok((*id).clone()),
             several => {
                 let all: Vec<String> = several.iter().map(ToString::to_string).collect();
                 Err(CommandError::Ambiguous(name.to_owned(), all.join(", ")))
             }
         }
+    }
+
+    /// The service that was most likely meant: by what a stack put before its name, or by a typo.
+    fn near(&self, name: &str) -> Option<&str> {
+        let names = || self.records.values().filter(|record| record.present).map(|record| &*record.id.name);
+        let of_a_stack = |full: &&str| full.strip_suffix(name).is_some_and(|stack| stack.ends_with('_'));
+        names().find(of_a_stack).or_else(|| nearest(name, names()))
     }
 
     pub fn policy(&self) -> &Policy {
@@ -353,7 +371,7 @@ impl Fleet {
     }
 
     fn record_mut(&mut self, service: &ServiceId) -> Result<&mut Record, CommandError> {
-        self.records.get_mut(service).ok_or_else(|| CommandError::NoSuchService(service.to_string()))
+        self.records.get_mut(service).ok_or_else(|| CommandError::gone(service))
     }
 
     fn forget_if_over(&mut self, service: &ServiceId) {

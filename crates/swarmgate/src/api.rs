@@ -114,7 +114,7 @@ impl IntoResponse for Refused {
 impl From<CommandError> for Refused {
     fn from(error: CommandError) -> Self {
         let (status, code) = match &error {
-            CommandError::NoSuchService(_) => (StatusCode::NOT_FOUND, "no_such_service"),
+            CommandError::NoSuchService { .. } => (StatusCode::NOT_FOUND, "no_such_service"),
             CommandError::Ambiguous(..) => (StatusCode::CONFLICT, "ambiguous_name"),
             CommandError::NotScalable(_) => (StatusCode::CONFLICT, "not_scalable"),
             CommandError::NotNow(..) => (StatusCode::CONFLICT, "not_now"),
@@ -237,7 +237,7 @@ async fn pin(
 
 fn view(api: &Api, id: &ServiceId) -> Result<Json<ServiceView>, Refused> {
     let view = api.fleet.look(|core, now| core.report(id, now).map(|report| ServiceView::of(&report, now)));
-    view.map(Json).ok_or_else(|| CommandError::NoSuchService(id.to_string()).into())
+    view.map(Json).ok_or_else(|| CommandError::gone(id).into())
 }
 
 #[derive(Debug, Deserialize)]

@@ -638,7 +638,6 @@ fn by_hand_a_person_may_wake_and_sleep_but_not_by_mistake() {
     let mut world = World::new(|_| {});
     world.see(State::Asleep, at(1));
     assert_eq!(world.fleet.named("mc"), Ok(id("mc")));
-    assert!(matches!(world.fleet.named("nope"), Err(CommandError::NoSuchService(_))));
     world.fleet.wake(&id("mc"), at(2)).unwrap();
     world.fleet.wake(&id("mc"), at(2)).unwrap();
     assert_eq!(world.scales(), [true]);
@@ -651,6 +650,31 @@ fn by_hand_a_person_may_wake_and_sleep_but_not_by_mistake() {
     assert!(matches!(world.fleet.sleep(&id("mc"), false, at(6)), Err(CommandError::UnknownPlayers(_))));
     world.fleet.sleep(&id("mc"), true, at(7)).unwrap();
     assert_eq!(world.scales(), [false]);
+}
+
+#[test]
+fn a_name_that_no_service_has_is_answered_with_the_one_that_was_meant() {
+    let mut fleet = Fleet::new(policy());
+    let service = |name| Service {
+        id: id(name),
+        spec: Arc::new(spec(&[])),
+        state: State::Asleep,
+        scalable: true,
+        problems: Vec::new(),
+    };
+    let services = ["lobby", "minecraft_survival"].map(service).into();
+    fleet.observe(FILE, Snapshot { services }, at(1));
+    assert_eq!(fleet.named("lobby"), Ok(id("lobby")));
+    for (name, near) in [
+        ("lobbi", Some("lobby")),
+        ("survival", Some("minecraft_survival")),
+        ("minecraft_survivl", Some("minecraft_survival")),
+        ("val", None),
+        ("creative", None),
+    ] {
+        let near = near.map(str::to_owned);
+        assert_eq!(fleet.named(name), Err(CommandError::NoSuchService { name: name.to_owned(), near }));
+    }
 }
 
 #[test]
