@@ -108,7 +108,7 @@ impl Account {
             Call::ReplaceApp => self.app(param(params, "app_id")).map(Value::to_string),
             _ => None,
         };
-        shapes::faults(call, params, request, stored.as_deref())
+        shapes::faults(call, request, stored.as_deref())
     }
 
     pub(super) fn answer(&mut self, call: Call, params: &PathParams, request: &Request) -> Reply {

@@ -170,7 +170,7 @@ fn asked_for(record: &Value, request: &Request) -> bool {
             ("page" | "per_page" | "order" | "direction" | "match", _) => true,
             ("comment", "present") => !text(key).is_empty(),
             ("comment", "absent") => text(key).is_empty(),
-            ("proxied", _) => record[key].to_string() == *value,
+            ("proxied", _) => record[key] == (value == "true"),
             (_, "exact") => text(key).eq_ignore_ascii_case(value),
             (_, "contains") => text(key).contains(value.as_str()),
             (_, "startswith") => text(key).starts_with(value.as_str()),
