@@ -1,6 +1,7 @@
 //! What Swarmgate decides. No sockets, no clock, no environment: facts and the time come in, verdicts,
 //! effects and views go out. The crate `swarmgate` acts on them.
 
+pub mod alert;
 pub mod config;
 pub mod event;
 pub mod explain;

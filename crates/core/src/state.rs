@@ -2,7 +2,10 @@
 
 pub mod docker;
 pub mod process;
+mod sight;
 pub mod swarm;
+
+pub use sight::sight;
 
 use std::time::Duration;
 
@@ -15,6 +18,9 @@ const KILLED_CODE: i64 = 137;
 /// A problem of a server that was told to stop and was killed.
 const KILLED: &str = "was killed before it finished saving: the world may lack its last minutes; raise \
                       stop_grace_period if it was still saving";
+/// How every such problem begins, and the one of a container whose health check fails.
+const KILLED_BEGINS: &str = "was killed before it finished saving";
+const UNHEALTHY_BEGINS: &str = "its health check fails";
 
 /// The two clocks at one moment, to turn a time on the wall into one on the gate's own clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

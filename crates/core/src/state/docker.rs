@@ -6,6 +6,7 @@
 
 mod advice;
 pub mod api;
+pub mod ends;
 pub mod network;
 pub mod saved;
 
@@ -17,9 +18,10 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use self::api::{Container, Listed};
+use self::ends::End;
 use self::network::{Choice, Place};
 use super::swarm::reason;
-use super::{Clocks, KILLED, KILLED_CODE};
+use super::{Clocks, KILLED, KILLED_CODE, UNHEALTHY_BEGINS};
 use crate::labels::{self, Labels};
 use crate::service::{Endpoint, Running, Service, ServiceId, SourceId, Spec, State};
 
@@ -61,6 +63,8 @@ pub struct Found {
     pub run: Arc<str>,
     /// By the engine's clock.
     pub started: Option<Timestamp>,
+    /// How its last run ended, if nobody had asked for that.
+    pub end: Option<End>,
     paused: bool,
     removed_when_stopped: bool,
     grace: Option<Duration>,
@@ -138,10 +142,12 @@ pub fn read(inspected: &Value, told: Told, around: Surroundings<'_>) -> Option<F
         | State::Unknown { .. }) => state,
     };
     problems.extend(advice::of(&container, grace, labelled.port));
+    let end = End::of(&container, &state);
     let removed_when_stopped = container.host_config.auto_remove;
     Some(Found {
         run: run(&container),
         started: container.state.started_at,
+        end,
         paused: container.state.status == "paused",
         removed_when_stopped,
         grace,
@@ -250,7 +256,7 @@ fn unhealthy(now: &api::State) -> Option<String> {
     let health = now.health.as_ref().filter(|health| health.status == "unhealthy")?;
     let said = health.log.last().map(|check| check.output.trim()).filter(|said| !said.is_empty());
     let said: String = said.unwrap_or("it says nothing").chars().take(200).collect();
-    Some(format!("its health check fails: {said}"))
+    Some(format!("{UNHEALTHY_BEGINS}: {said}"))
 }
 
 /// Down and staying so: was that meant?

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::alert::{Kind, Trouble};
 use crate::config::ProcessServer;
 use crate::moment::Moment;
 use crate::service::{Running, State};
@@ -82,6 +83,18 @@ pub enum How {
     NotStarted(String),
     /// Nobody saw it end: the machine went down, or its keeper was killed.
     Unseen,
+}
+
+impl Exit {
+    /// What is to be told of it, if it is an end that nobody asked for.
+    pub fn trouble(&self) -> Option<Trouble> {
+        match &self.how {
+            _ if self.asked => None,
+            How::Code(0) | How::Unseen => None,
+            How::NotStarted(why) => Some(Trouble::once(Kind::CannotStart, why.clone())),
+            how @ (How::Code(_) | How::Signal(_)) => Some(Trouble::once(Kind::Crashed, explain(how))),
+        }
+    }
 }
 
 /// What a server is doing and when it is to be started, if at all.

@@ -7,6 +7,7 @@
 
 pub mod advice;
 pub mod api;
+pub mod ends;
 pub mod expect;
 mod intent;
 pub mod killed;

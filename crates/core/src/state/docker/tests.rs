@@ -239,3 +239,37 @@ fn one_that_is_being_removed_is_gone() {
     };
     assert_eq!(read(&container(json!({"Status": "removing"}), json!({})), Told::default(), around), None);
 }
+
+#[test]
+fn an_end_that_nobody_asked_for_is_told_once() {
+    use crate::alert::{Condition, Kind, When};
+
+    let mut ends = ends::Ends::default();
+    let mut saw = |state: Value, restarts: u64, told: Told| {
+        let mut container =
+            container(state, json!({"RestartPolicy": {"Name": "on-failure", "MaximumRetryCount": 9}}));
+        container["RestartCount"] = restarts.into();
+        let sight = ends.saw(&[look(&container, told)]).remove(0);
+        let since = |trouble: &crate::alert::Trouble| match trouble.when {
+            When::Since(times) => Some((trouble.kind, times)),
+            When::Lasting => None,
+        };
+        (sight.condition, sight.troubles.iter().find_map(since))
+    };
+    let quiet = Told::default();
+    let running = || json!({"Status": "running", "StartedAt": STARTED});
+    let ended = |status: &str, code: i64, at: &str, oom: bool| json!({"Status": status, "ExitCode": code, "StartedAt": STARTED, "FinishedAt": at, "OOMKilled": oom});
+    let (first, second) = ("2026-01-01T11:59:10Z", "2026-01-01T11:59:20Z");
+    assert_eq!(saw(ended("restarting", 1, first, false), 1, quiet), (Condition::Moving, None), "old");
+    assert_eq!(saw(running(), 1, quiet), (Condition::Well, None));
+    assert_eq!(saw(ended("restarting", 1, first, false), 1, quiet), (Condition::Moving, None), "still old");
+    let crash = Some((Kind::Crashed, 3));
+    assert_eq!(saw(ended("restarting", 1, second, false), 4, quiet), (Condition::Moving, crash));
+    let third = "2026-01-01T11:59:30Z";
+    let memory = Some((Kind::OutOfMemory, 1));
+    assert_eq!(saw(ended("restarting", 137, third, true), 5, quiet), (Condition::Moving, memory));
+    let fourth = "2026-01-01T11:59:40Z";
+    let told = stop("2026-01-01T11:59:30Z");
+    assert_eq!(saw(ended("exited", 1, fourth, false), 5, told), (Condition::AtRest, None), "it was told to");
+    assert_eq!(saw(ended("exited", 0, fourth, false), 5, quiet), (Condition::AtRest, None));
+}

@@ -127,6 +127,8 @@ pub struct Healthcheck {
 pub struct RestartPolicy {
     /// Nanoseconds from a task's end to the start of the next. Missing: 5 s.
     pub delay: Option<i64>,
+    /// Starts after the first. Missing or 0: no limit.
+    pub max_attempts: Option<u64>,
 }
 
 /// A network that the service asks for, and the names the service goes by on it.
@@ -246,6 +248,15 @@ pub struct Node {
     pub spec: NodeSpec,
     #[serde(deserialize_with = "nullable")]
     pub status: NodeStatus,
+    #[serde(deserialize_with = "nullable")]
+    pub description: NodeDescription,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct NodeDescription {
+    #[serde(deserialize_with = "nullable")]
+    pub hostname: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]

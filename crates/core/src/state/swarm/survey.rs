@@ -19,9 +19,9 @@ pub const ID: SourceId = "swarm";
 /// What the engine answered, as it came.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Survey {
-    services: Vec<Value>,
-    tasks: Vec<Value>,
-    nodes: Vec<Node>,
+    pub(super) services: Vec<Value>,
+    pub(super) tasks: Vec<Value>,
+    pub(super) nodes: Vec<Node>,
 }
 
 /// What the gate knows beside the Swarm itself.
@@ -241,11 +241,11 @@ fn list(what: &'static str, value: Value) -> Result<Vec<Value>, NotAList> {
     }
 }
 
-fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
+pub(super) fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn labels(raw: &Value, pointer: &str) -> Labels {
+pub(super) fn labels(raw: &Value, pointer: &str) -> Labels {
     let labels = raw.pointer(pointer).and_then(Value::as_object).into_iter().flatten();
     labels.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
 }
