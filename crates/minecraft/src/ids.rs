@@ -37,7 +37,6 @@ pub(crate) struct Answers {
 /// Ids of a server's packets in the configuration phase, for protocols from 766 (1.20.5) on.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Setup {
-    pub cookie: i32,
     pub payload: i32,
     pub disconnect: i32,
     pub finish: i32,
@@ -142,7 +141,6 @@ pub(crate) const fn setup(protocol: i32) -> Setup {
     let shift = if protocol >= 777 { 1 } else { 0 };
     let dialogs = protocol >= 771;
     Setup {
-        cookie: 0x00,
         payload: 0x01,
         disconnect: 0x02,
         finish: 0x03,
@@ -292,7 +290,6 @@ mod tests {
         for protocol in 766..=777 {
             let ids = setup(protocol);
             for (id, meaning) in [
-                (ids.cookie, C::Cookie),
                 (ids.payload, C::Payload),
                 (ids.disconnect, C::Disconnect),
                 (ids.finish, C::Finish),
@@ -366,7 +363,6 @@ mod tests {
             }
             let setup = setup(protocol);
             for (ours, name) in [
-                (Some(setup.cookie), "cookie_request"),
                 (Some(setup.payload), "custom_payload"),
                 (Some(setup.disconnect), "disconnect"),
                 (Some(setup.finish), "finish_configuration"),

@@ -116,8 +116,6 @@ pub enum Event {
     },
     /// The player stands in the world.
     Entered,
-    /// The answer to [`Session::ask_cookie`].
-    Cookie { key: String, value: Option<Vec<u8>> },
     /// The last packet is in the output: the transfer or the disconnect. Nothing follows it.
     Over,
 }

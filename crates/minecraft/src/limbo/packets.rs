@@ -94,10 +94,6 @@ pub(super) fn text(id: i32, text: &Component, out: &mut Vec<u8>) {
     write(out, id, |body| body.extend(text.to_nbt()));
 }
 
-pub(super) fn cookie_request(id: i32, key: &str, out: &mut Vec<u8>) {
-    write(out, id, |body| write_text(key, body));
-}
-
 /// Leaves the cookie, then sends the client to its next server.
 pub(super) fn transfer(store_cookie: i32, id: i32, to: &Transfer, out: &mut Vec<u8>) {
     if let Some((key, value)) = to.cookie.as_ref().filter(|(_, value)| value.len() <= super::LONGEST_COOKIE) {

@@ -56,8 +56,6 @@ pub struct Session {
     wanted: Scene,
     shown: Scene,
     dialog: Vec<u8>,
-    /// Cookies asked for, without an answer so far.
-    asked: usize,
     farewell: Option<Farewell>,
     flood: (Duration, usize),
 }
@@ -100,7 +98,6 @@ impl Session {
             wanted: Scene::default(),
             shown: Scene::default(),
             dialog: Vec::new(),
-            asked: 0,
             farewell: None,
             flood: (now, 0),
         })
@@ -206,19 +203,6 @@ impl Session {
         }
     }
 
-    /// Asks for a cookie that an earlier connection left. There is an answer only in the waiting room or the world.
-    pub fn ask_cookie(&mut self, key: &str) {
-        let id = match self.stage {
-            Stage::Room => Some(self.setup.cookie),
-            Stage::World => self.play.cookie,
-            Stage::Login | Stage::Entering | Stage::Over => None,
-        };
-        if let Some(id) = id {
-            packets::cookie_request(id, key, &mut self.out);
-            self.asked += 1;
-        }
-    }
-
     /// Sends the client to another server, now or as soon as the protocol allows; [`Event::Over`] says when. Once
     /// it is to be transferred or sent away, nothing changes that.
     pub fn transfer(&mut self, to: Transfer) {
@@ -252,14 +236,12 @@ impl Session {
                 Ok(())
             }
             Stage::Room | Stage::Entering if id == self.answers.known_packs => self.packs(fields),
-            Stage::Room | Stage::Entering if id == self.answers.cookie => self.cookie(fields),
             Stage::Room | Stage::Entering if id == self.answers.keep_alive => self.alive.answer(fields),
             // The acknowledgement.
             Stage::Room | Stage::Entering => {
                 self.begin(now);
                 Ok(())
             }
-            Stage::World if id == self.play.answer_cookie => self.cookie(fields),
             Stage::World => self.alive.answer(fields),
             Stage::Over => Ok(()),
         }
@@ -293,18 +275,6 @@ impl Session {
         self.arrived = Some(registries);
         let brand = self.brand.clone();
         self.events.push_back(Event::Arrived { brand, world: registries.is_some() });
-    }
-
-    fn cookie(&mut self, mut fields: Reader<'_>) -> Result<(), Malformed> {
-        let key = fields.text(LONGEST_KEY)?.to_owned();
-        let value = if fields.bool()? { Some(fields.counted_bytes()?.to_vec()) } else { None };
-        fields.end()?;
-        // What nobody asked for is not listened to.
-        if let Some(asked) = self.asked.checked_sub(1) {
-            self.asked = asked;
-            self.events.push_back(Event::Cookie { key, value });
-        }
-        Ok(())
     }
 
     /// The client has acknowledged all that makes up the world: it comes into it.
@@ -447,9 +417,10 @@ impl Judge<'_> {
             Stage::Entering if id == finish => keep(size, 0),
             Stage::Room | Stage::Entering if id == payload && size <= LONGEST_BRAND => Ok(Interest::Keep),
             Stage::Room | Stage::Entering if id == known_packs => keep(size, LONGEST_PACKS),
-            Stage::Room | Stage::Entering if id == cookie => keep(size, LONGEST_COOKIE_ANSWER),
+            // Nothing is asked here, but an answer to an earlier question may be late.
+            Stage::Room | Stage::Entering if id == cookie => skip(size, LONGEST_COOKIE_ANSWER),
             Stage::Room | Stage::Entering if id == keep_alive => keep(size, LONGEST_KEEP_ALIVE),
-            Stage::World if id == self.play.answer_cookie => keep(size, LONGEST_COOKIE_ANSWER),
+            Stage::World if id == self.play.answer_cookie => skip(size, LONGEST_COOKIE_ANSWER),
             Stage::World if id == self.play.answer_keep_alive => keep(size, LONGEST_KEEP_ALIVE),
             Stage::Room | Stage::Entering | Stage::World if id < 0 => Err(Malformed::BadPacketId(id)),
             Stage::Room | Stage::Entering | Stage::World | Stage::Over => Ok(Interest::Skip),
@@ -459,4 +430,8 @@ impl Judge<'_> {
 
 fn keep(size: usize, limit: usize) -> Result<Interest, Malformed> {
     if size > limit { Err(Malformed::Oversized { claimed: size, limit }) } else { Ok(Interest::Keep) }
+}
+
+fn skip(size: usize, limit: usize) -> Result<Interest, Malformed> {
+    keep(size, limit).map(|_| Interest::Skip)
 }

@@ -292,7 +292,6 @@ fn farewells() {
             session.disconnect(text("bye"));
             session.show(&scene("late", Some(1)));
             session.say(&text("late"));
-            session.ask_cookie("a:b");
             session.enter(START);
             session.receive(&[0xff; 64], START).unwrap();
             session.tick(START + Duration::from_secs(1000)).unwrap();
@@ -311,26 +310,6 @@ fn a_cookie_the_game_would_not_take_stays_behind() {
     let cookie = Some(("a:b".to_owned(), vec![0; 5121]));
     session.transfer(Transfer { host: "h".to_owned(), port: 1, cookie });
     assert_eq!(ids_of(&session.output()), [0x0b]);
-}
-
-#[test]
-fn cookies() {
-    for (mut session, asked, answer) in [
-        (in_room(767), 0x00, 1),
-        (in_room(777), 0x00, 1),
-        (in_world(767), 0x16, 0x11),
-        (in_world(775), 0x15, 0x15),
-    ] {
-        // Not asked for, not heard.
-        receive(&mut session, &[packet(answer, b"\x03a:b\0")]);
-        assert_eq!(session.event(), None);
-        session.ask_cookie("a:b");
-        assert_eq!(sent(&session.output()), [(asked, b"\x03a:b".to_vec())]);
-        receive(&mut session, &[packet(answer, b"\x03a:b\x01\x02hi"), packet(answer, b"\x03a:b\0")]);
-        let value = Some(b"hi".to_vec());
-        assert_eq!(session.event(), Some(Event::Cookie { key: "a:b".to_owned(), value }));
-        assert_eq!(session.event(), None);
-    }
 }
 
 #[test]
@@ -486,6 +465,14 @@ fn broken_rules() {
             in_room(772),
             packet(1, &[0; 7000]),
             malformed(Stage::Room, Malformed::Oversized { claimed: 7000, limit: 6144 }),
+        ),
+        // Nothing was asked here, but a late answer is no fault.
+        (in_room(772), packet(1, b"\x03a:b\0"), Ok(())),
+        (in_world(772), packet(0x14, b"\x03a:b\0"), Ok(())),
+        (
+            in_world(772),
+            packet(0x14, &[0; 7000]),
+            malformed(Stage::World, Malformed::Oversized { claimed: 7000, limit: 6144 }),
         ),
         (in_room(772), b"\0".to_vec(), malformed(Stage::Room, Malformed::EmptyFrame)),
         (in_room(772), b"\xff\xff\xff\xff".to_vec(), malformed(Stage::Room, Malformed::BadLength)),
