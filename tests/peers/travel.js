@@ -2,19 +2,24 @@
 // Joins a server that may let the player wait elsewhere, and follows every transfer with intent 3 and its cookies,
 // as the game does, one VERSION after the other.
 //
-//   node travel.js --connect ADDRESS:PORT --host NAME [--bot] [--name PLAYER] [--limit SECONDS] VERSION...
+//   node travel.js --connect ADDRESS:PORT --host NAME [--bot] [--name PLAYER] [--limit SECONDS]
+//     [--sessions URL --id UUID --token TOKEN [--sign]] VERSION...
+//
+// With --sessions the player owns an account that the session server at URL knows, and tells it of each login that asks
+// for that; with --sign it has a chat key, too, and signs what 1.19 to 1.19.2 sign with it.
 //
 // The client is minecraft-protocol's, with --bot mineflayer, which reads the world too. In --host {version} is replaced;
 // the port of the handshake is the one of --connect. Prints one line for each version: joined (`sg:echo` came back, or
 // with --bot the player spawned), kicked or error; with the protocol number, and for each transfer the state it came in, where
 // it led and what was shown until then. Clients do not follow a transfer by themselves: this script connects anew.
 
+const crypto = require('crypto')
 const net = require('net')
 const { args, say, hostAndPort, exitWithStdin, text } = require('./common')
 const mc = require('minecraft-protocol')
 const mineflayer = require('mineflayer')
 
-const options = args(['bot'])
+const options = args(['bot', 'sign'])
 const target = hostAndPort(options.connect)
 const limit = 1000 * Number(options.limit ?? 60)
 
@@ -42,7 +47,7 @@ async function travel (version) {
 
 /** One connection, up to the transfer or to the game. */
 function connect ({ version, host, port, intent, jar }) {
-  const settings = { username: options.name ?? 'Steve', version, host: '127.0.0.1', port, fakeHost: host, auth: 'offline', hideErrors: true }
+  const settings = { username: options.name ?? 'Steve', version, host: '127.0.0.1', port, fakeHost: host, auth: options.sessions ? own : 'offline', sessionServer: options.sessions, hideErrors: true }
   const bot = options.bot ? mineflayer.createBot({ ...settings, checkTimeoutInterval: 60_000 }) : null
   const connection = { ...target, port }
   const client = bot?._client ?? mc.createClient({ ...settings, connect: client => client.setSocket(net.connect(connection)) })
@@ -69,6 +74,19 @@ function connect ({ version, host, port, intent, jar }) {
     if (bot) bot.once('spawn', () => end({ event: 'joined' }))
     else echo(client, () => end({ event: 'joined' }))
   })
+}
+
+/** Logs in to the account, without the service that would say so. */
+function own (client, settings) {
+  client.username = settings.username
+  client.session = { accessToken: options.token, selectedProfile: { id: options.id, name: settings.username } }
+  if (options.sign) {
+    const keys = crypto.generateKeyPairSync('rsa', { modulusLength: 2048 })
+    const signature = crypto.randomBytes(256)
+    client.profileKeys = { public: keys.publicKey, private: keys.privateKey, signature, signatureV2: signature, expiresOn: new Date(Date.now() + 3600_000) }
+  }
+  Object.assign(settings, { haveCredentials: true, accessToken: options.token })
+  settings.connect(client)
 }
 
 /** The client always says intent 2 (login); a returning transferred player says 3. */

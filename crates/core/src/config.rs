@@ -34,6 +34,9 @@ pub use self::server::{Kind, Server};
 use crate::fleet::Policy;
 use crate::service::{Clients, Spec};
 
+/// Where Mojang's session server is.
+const MOJANG: &str = "https://sessionserver.mojang.com";
+
 /// A configuration that can be run. Paths are as written until [`Config::beside`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
@@ -46,6 +49,8 @@ pub struct Config {
     pub on_exit: OnExit,
     /// How long players may stay once the gate is told to stop.
     pub drain: Duration,
+    /// The base of the session server's URLs, without a slash at its end.
+    pub session_server: String,
     pub unknown_host: UnknownHost,
     /// Holds for every server, beside the server's own.
     pub clients: Clients,
@@ -115,8 +120,7 @@ impl Config {
     pub fn beside(mut self, directory: &Path) -> Self {
         self.data_dir = directory.join(self.data_dir);
         self.control = directory.join(self.control);
-        let secret = self.proxies.velocity_secret_file.take();
-        self.proxies.velocity_secret_file = secret.map(|path| directory.join(path));
+        self.proxies = self.proxies.beside(directory);
         for server in &mut self.servers {
             if let Kind::Process(process) = &mut server.kind {
                 process.directory = directory.join(&process.directory);
@@ -183,6 +187,7 @@ fn read(mut root: Section<'_, '_>) -> Config {
             .choice("on_exit", &[("keep", OnExit::Keep), ("stop", OnExit::Stop)])
             .unwrap_or(OnExit::Keep),
         drain: root.text("drain", value::duration).unwrap_or(Duration::from_secs(30)),
+        session_server: root.text("session_server", session_server).unwrap_or_else(|| MOJANG.to_owned()),
         unknown_host: root
             .choice("unknown_host", &[("answer", UnknownHost::Answer), ("close", UnknownHost::Close)])
             .unwrap_or(UnknownHost::Answer),
@@ -273,6 +278,19 @@ fn check_trust(section: &Section<'_, '_>, mode: Option<ProxyProtocol>, trusted: 
 
 fn twice(address: SocketAddr) -> Fault {
     Fault::new(format!("{address} is listened on twice"), "remove one of them")
+}
+
+fn session_server(text: &str) -> Result<String, Fault> {
+    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    let odd = |letter: char| letter.is_control() || " ?#@".contains(letter);
+    match rest {
+        Some(rest) if !rest.trim_matches('/').is_empty() && !rest.contains(odd) => {
+            Ok(text.trim_end_matches('/').to_owned())
+        }
+        Some(_) | None => {
+            Err(Fault::new(format!("{text:?} is not the base of a URL"), format!("write it as \"{MOJANG}\"")))
+        }
+    }
 }
 
 fn http(text: &str) -> Result<Option<SocketAddr>, Fault> {

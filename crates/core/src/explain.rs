@@ -229,6 +229,9 @@ impl Case<'_> {
         if is_among(&spec.wakers, self.visitor).is_none() {
             how += ", if the player is among its wakers";
         }
+        if spec.wakers.verified {
+            how += ", once the player's account is proven (wakers.verified)";
+        }
         if self.fleet.is_busy() {
             how += ", after those that are starting now (limits.waking_at_once)";
         }
@@ -406,7 +409,7 @@ mod tests {
     #[test]
     fn it_says_of_a_visitor_what_the_fleet_does() {
         type Change = fn(&mut Spec, &mut Policy);
-        let cases: [(Change, &str); 13] = [
+        let cases: [(Change, &str); 15] = [
             (|_, _| {}, "starts it; the player waits up to 25s for it"),
             (
                 |mc, _| mc.clients.deny = vec!["192.0.2.0/24".parse().unwrap()],
@@ -425,6 +428,17 @@ mod tests {
             (|mc, _| mc.wakers.names = ["ann".to_owned()].into(), "starts it;"),
             (|mc, _| mc.wakers.uuids = [Uuid::from_u128(7)].into(), "starts it;"),
             (|mc, _| mc.wakers.addresses = vec!["192.0.2.0/24".parse().unwrap()], "starts it;"),
+            (
+                |mc, _| mc.wakers.verified = true,
+                "starts it, once the player's account is proven (wakers.verified);",
+            ),
+            (
+                |mc, _| {
+                    mc.wakers.verified = true;
+                    mc.wakers.names = ["bo".to_owned()].into();
+                },
+                "is refused: the player is not among its wakers",
+            ),
             (|_, all| all.awake_at_once = Some(1), "is refused: as many servers are awake"),
             (|_, all| all.awake_at_once = Some(2), "starts it;"),
             (|_, all| all.wake_rate.burst = 0, "is refused: this address has started enough"),
@@ -442,6 +456,7 @@ mod tests {
                 purpose: Purpose::Login(player, Client::default()),
                 source: source.unwrap(),
                 pass: None,
+                account: None,
             };
             let refused = matches!(fleet.admit(&knock, Moment::START), Verdict::Refuse(_));
             assert_eq!(refused, explanation.join.starts_with("is refused"), "{number}: {}", explanation.join);

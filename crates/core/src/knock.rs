@@ -22,6 +22,8 @@ pub struct Knock {
     pub source: IpAddr,
     /// The service that a valid cookie of this gate says the player has waited for.
     pub pass: Option<ServiceId>,
+    /// Who the player is, where that is proven: by the session server, or by a proxy in front that has its secret.
+    pub account: Option<Player>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,9 +46,14 @@ impl Knock {
             Purpose::Login(_, client) => Some(client),
         }
     }
+
+    /// The connection was encrypted for the proof, with a key of the gate's own: no server can take it over.
+    pub fn is_sealed(&self) -> bool {
+        self.account.is_some() && self.client().is_some_and(|client| client.exit() == Exit::Transfer)
+    }
 }
 
-/// Who the client claims to be. Nothing here is proven.
+/// Who the client claims to be, unless it is said that it is proven.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Player {
     pub name: String,
@@ -62,10 +69,26 @@ pub enum Verdict {
     Forward(Target),
     /// Say why not, and close.
     Refuse(Refusal),
+    /// Only players whose account is proven wake the service: let this one prove it, and knock again with it.
+    Prove(Face),
     /// Relay the player to the running service.
     Relay(Seat, Target),
     /// Let the player wait until the service is ready.
     Wait(Seat, Waiting),
+}
+
+impl Verdict {
+    /// Its word in logs and metric labels.
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Answer(_) => "answer",
+            Self::Forward(_) => "forward",
+            Self::Refuse(_) => "refuse",
+            Self::Prove(_) => "prove",
+            Self::Relay(..) => "relay",
+            Self::Wait(..) => "wait",
+        }
+    }
 }
 
 /// Where to relay to.
@@ -127,6 +150,8 @@ pub enum Refusal {
     Denied(Face),
     /// Asleep, and this player is not among those who may wake it.
     MayNotWake(Face),
+    /// Asleep, and only proven players wake it, which this one is not.
+    Unproven(Face, Unproven),
     /// Asleep, and joins do not wake it.
     WakeOff(Face),
     /// Its owner keeps it asleep.
@@ -141,6 +166,23 @@ pub enum Refusal {
     Unreachable(Face),
 }
 
+/// Why a player's account is not proven.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unproven {
+    /// The session server does not know of this player joining here.
+    Account,
+    /// What should be encrypted for the gate is not, or not as it was asked to be.
+    Encryption,
+    /// The session server does not answer, or not as it should.
+    NoAnswer,
+    /// As many accounts are being checked as may, or the session server has asked for a pause.
+    Busy,
+    /// The proxy in front has not the secret by which it would be believed.
+    Proxy,
+    /// The client is from before 1.7.
+    Client,
+}
+
 impl Refusal {
     /// A short name for logs and metric labels.
     pub const fn kind(&self) -> &'static str {
@@ -148,6 +190,7 @@ impl Refusal {
             Self::UnknownHost => "unknown_host",
             Self::Denied(_) => "denied",
             Self::MayNotWake(_) => "may_not_wake",
+            Self::Unproven(_, why) => why.kind(),
             Self::WakeOff(_) => "wake_off",
             Self::PinnedAsleep(_) => "pinned_asleep",
             Self::WakeRate { .. } => "wake_rate",
@@ -163,12 +206,26 @@ impl Refusal {
             Self::UnknownHost => None,
             Self::Denied(face)
             | Self::MayNotWake(face)
+            | Self::Unproven(face, _)
             | Self::WakeOff(face)
             | Self::PinnedAsleep(face)
             | Self::WakeRate { face, .. }
             | Self::TooManyAwake(face)
             | Self::Failed { face, .. }
             | Self::Unreachable(face) => Some(face),
+        }
+    }
+}
+
+impl Unproven {
+    const fn kind(self) -> &'static str {
+        match self {
+            Self::Account => "unproven_account",
+            Self::Encryption => "unproven_encryption",
+            Self::NoAnswer => "unproven_no_answer",
+            Self::Busy => "unproven_busy",
+            Self::Proxy => "unproven_proxy",
+            Self::Client => "unproven_client",
         }
     }
 }

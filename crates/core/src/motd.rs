@@ -7,7 +7,7 @@ use swarmgate_minecraft::limbo::{BarColour, BossBar, Scene};
 use swarmgate_minecraft::status::StatusSummary;
 use swarmgate_minecraft::text::Component;
 
-use crate::knock::{Face, Refusal};
+use crate::knock::{Face, Refusal, Unproven};
 use crate::moment::Moment;
 use crate::service::State;
 use crate::span;
@@ -88,6 +88,13 @@ pub fn refused(refusal: &Refusal, now: Moment) -> Component {
         Refusal::MayNotWake(face) => {
             format!("{} is not running, and you may not start it. Ask its owner.", face.service.name)
         }
+        Refusal::Unproven(face, why) => {
+            format!(
+                "{} is not running, and only players with a verified account start it. {}",
+                face.service.name,
+                unproven(*why)
+            )
+        }
         Refusal::WakeOff(face) => {
             format!("{} is not running, and only its owner starts it.", face.service.name)
         }
@@ -112,6 +119,34 @@ pub fn refused(refusal: &Refusal, now: Moment) -> Component {
         Refusal::Unreachable(face) => return unreachable(face, now),
     };
     Component::literal(sentence)
+}
+
+const fn unproven(why: Unproven) -> &'static str {
+    match why {
+        Unproven::Account | Unproven::Encryption => {
+            "Yours could not be verified. Restart the game and its launcher, and join again."
+        }
+        Unproven::NoAnswer | Unproven::Busy => "That cannot be checked right now. Try again in a moment.",
+        Unproven::Proxy => {
+            "The proxy that you joined through is not trusted to say who you are. Tell its owner."
+        }
+        Unproven::Client => "Yours cannot be, in this version of the game.",
+    }
+}
+
+/// What a player reads who has proven its account on a connection that does not lead into the game.
+pub fn proven(face: &Face, now: Moment) -> Component {
+    let mut component = Component::literal("Your account is verified. ");
+    component.extra.push(match &face.state {
+        State::Running(_) => rejoin(face, now),
+        State::Asleep
+        | State::Starting { .. }
+        | State::Restarting { .. }
+        | State::Stopping
+        | State::Failed { .. }
+        | State::Unknown { .. } => on_leaving(face, now),
+    });
+    component
 }
 
 /// What a player reads whose login is not what the game sends.

@@ -218,14 +218,16 @@ impl Clients {
     }
 }
 
-/// Who may wake a service. All empty: everybody who may connect. Otherwise any one match is enough.
-/// Names and UUIDs are what the client claims; only an address is evidence.
+/// Who may wake a service. No list: everybody who may connect. Otherwise any one match is enough.
+/// Names and UUIDs are what the client claims unless they are to be proven; only an address is evidence.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Wakers {
     /// Lower case.
     pub names: BTreeSet<String>,
     pub uuids: BTreeSet<uuid::Uuid>,
     pub addresses: Vec<IpNet>,
+    /// Whoever they are, their accounts must be proven.
+    pub verified: bool,
 }
 
 impl Wakers {
@@ -239,6 +241,11 @@ impl Wakers {
             || self.names.contains(&player.name.to_lowercase())
             || player.uuid.is_some_and(|uuid| self.uuids.contains(&uuid))
             || self.addresses.iter().any(|net| net.contains(&address))
+    }
+
+    /// Whether a proof could make this player one of them. Old clients do not say their UUID before they prove it.
+    pub fn might_admit(&self, player: &Player, address: IpAddr) -> bool {
+        self.admit(player, address) || (player.uuid.is_none() && !self.uuids.is_empty())
     }
 }
 
@@ -293,6 +300,7 @@ pub(crate) mod tests {
             names: ["alex".to_owned()].into(),
             uuids: [uuid].into(),
             addresses: vec!["192.0.2.0/24".parse().unwrap()],
+            verified: false,
         };
         let stranger = "203.0.113.9".parse().unwrap();
         let friend = "192.0.2.4".parse().unwrap();
@@ -305,6 +313,8 @@ pub(crate) mod tests {
             let player = Player { name: name.to_owned(), uuid: claimed };
             assert_eq!(wakers.admit(&player, from), may, "{name}");
             assert!(Wakers::default().admit(&player, from));
+            let might = may || claimed.is_none();
+            assert_eq!(wakers.might_admit(&player, from), might, "{name}");
         }
     }
 

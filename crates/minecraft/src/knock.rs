@@ -121,7 +121,7 @@ mod tests {
     fn login(protocol: i32, address: &str, intent: Intent) -> (Vec<u8>, Knock) {
         let handshake = handshake(protocol, address, intent);
         let uuid = (protocol >= 764).then(|| Uuid::from_u128(7));
-        let start = LoginStart { name: "Ann".to_owned(), uuid };
+        let start = LoginStart { name: "Ann".to_owned(), uuid, key: None };
         let bytes = [handshake.encode(), start.encode(protocol)].concat();
         let consumed = bytes.len();
         (bytes, Knock::Login { handshake, start, consumed })

@@ -17,6 +17,8 @@ pub struct LoginStart {
     pub name: String,
     /// As the client claims; sent since 1.19.1, always since 1.20.2.
     pub uuid: Option<Uuid>,
+    /// The public key, DER, with which clients of 1.19 to 1.19.2 sign.
+    pub key: Option<Vec<u8>>,
 }
 
 impl LoginStart {
@@ -34,16 +36,13 @@ impl LoginStart {
             return Err(Malformed::EmptyName);
         }
         let layout = Layout::of(protocol);
+        let key = match layout {
+            Layout::Key | Layout::KeyAndUuid => optional_key(&mut fields)?,
+            Layout::Name | Layout::OptionalUuid | Layout::Uuid | Layout::Unknown => None,
+        };
         let uuid = match layout {
-            Layout::Name => None,
-            Layout::Key => {
-                skip_key(&mut fields)?;
-                None
-            }
-            Layout::KeyAndUuid => {
-                skip_key(&mut fields)?;
-                optional_uuid(&mut fields)?
-            }
+            Layout::Name | Layout::Key => None,
+            Layout::KeyAndUuid => optional_uuid(&mut fields)?,
             Layout::OptionalUuid => optional_uuid(&mut fields)?,
             Layout::Uuid => Some(fields.uuid()?),
             Layout::Unknown => fields.uuid().ok(),
@@ -55,7 +54,7 @@ impl LoginStart {
                 fields.end()?
             }
         }
-        Ok(Self { name, uuid })
+        Ok(Self { name, uuid, key })
     }
 
     /// The whole frame, as a client of `protocol` without a chat key sends it.
@@ -156,13 +155,14 @@ impl Layout {
 }
 
 /// The chat key of 1.19: when it expires, the key, a signature.
-fn skip_key(fields: &mut Reader<'_>) -> Result<(), Malformed> {
-    if fields.bool()? {
-        fields.i64()?;
-        fields.counted_bytes()?;
-        fields.counted_bytes()?;
+fn optional_key(fields: &mut Reader<'_>) -> Result<Option<Vec<u8>>, Malformed> {
+    if !fields.bool()? {
+        return Ok(None);
     }
-    Ok(())
+    fields.i64()?;
+    let key = fields.counted_bytes()?.to_vec();
+    fields.counted_bytes()?;
+    Ok(Some(key))
 }
 
 fn optional_uuid(fields: &mut Reader<'_>) -> Result<Option<Uuid>, Malformed> {
@@ -187,7 +187,7 @@ mod tests {
     const UUID: Uuid = Uuid::from_u128(0x069a_79f4_44e9_4726_a5be_fca9_0e38_aaf5);
 
     fn start(name: &str, uuid: Option<Uuid>) -> LoginStart {
-        LoginStart { name: name.to_owned(), uuid }
+        LoginStart { name: name.to_owned(), uuid, key: None }
     }
 
     #[test]

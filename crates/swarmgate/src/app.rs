@@ -18,7 +18,9 @@ use crate::engine::{Engine, own};
 use crate::fleet::Fleet;
 use crate::gateway::door::Door;
 use crate::gateway::pass::Passes;
+use crate::gateway::proof::Keyring;
 use crate::gateway::quiet::Quiet;
+use crate::gateway::sessions::Sessions;
 use crate::gateway::{self, Gateway, listener};
 use crate::metrics::Metrics;
 use crate::news;
@@ -69,6 +71,8 @@ pub async fn run(origin: Origin, checked: Checked, stop: Stop) -> anyhow::Result
         config: configs.clone(),
         quiet: Quiet::default(),
         passes: Passes::new(&store.pass_key()?),
+        keyring: Keyring::default(),
+        sessions: Sessions::new()?,
         drain: stop.drain.clone(),
         close: close.clone(),
     });

@@ -185,7 +185,7 @@ impl Fleet {
         let effects = core.take_effects();
         let seat = match &verdict {
             Verdict::Relay(seat, _) | Verdict::Wait(seat, _) => Some(seat.clone()),
-            Verdict::Answer(_) | Verdict::Forward(_) | Verdict::Refuse(_) => None,
+            Verdict::Answer(_) | Verdict::Forward(_) | Verdict::Refuse(_) | Verdict::Prove(_) => None,
         };
         // Only a join that waits, or starts something, changes anything to publish or to be reminded of.
         let quiet = effects.is_empty() && !matches!(verdict, Verdict::Wait(..));

@@ -1,5 +1,6 @@
 //! The Minecraft edge: from an accepted connection to a relayed one.
 
+mod asked;
 pub mod door;
 mod guest;
 mod hold;
@@ -7,10 +8,12 @@ mod limbo;
 pub mod listener;
 mod opening;
 pub mod pass;
+pub mod proof;
 pub mod quiet;
 mod refuse;
 pub mod relay;
 mod session;
+pub mod sessions;
 mod status;
 
 use std::io;
@@ -27,7 +30,9 @@ use crate::fleet::Fleet;
 use crate::metrics::Metrics;
 use door::Door;
 use pass::Passes;
+use proof::Keyring;
 use quiet::Quiet;
+use sessions::Sessions;
 
 /// What all connections share.
 #[derive(Debug)]
@@ -38,6 +43,8 @@ pub struct Gateway {
     pub config: watch::Receiver<Arc<Config>>,
     pub quiet: Quiet,
     pub passes: Passes,
+    pub keyring: Keyring,
+    pub sessions: Sessions,
     /// Cancelled when nobody new is let in.
     pub drain: CancellationToken,
     /// Cancelled when players must go, too.

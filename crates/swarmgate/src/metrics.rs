@@ -26,6 +26,7 @@ pub struct Metrics {
     rungs_refused: Family<RefusedLabel, Counter>,
     limbo_ends: Family<EndLabel, Counter>,
     returns: Counter,
+    proofs: Counter,
     state_changes: Family<ChangeLabel, Counter>,
     pub relayed: Arc<Counters>,
 }
@@ -132,6 +133,11 @@ impl Metrics {
         self.returns.inc();
     }
 
+    /// A player has proven its account.
+    pub fn proven(&self) {
+        self.proofs.inc();
+    }
+
     pub fn changed(&self, service: String, to: &'static str) {
         self.state_changes.get_or_create(&ChangeLabel { service, to }).inc();
     }
@@ -183,6 +189,11 @@ impl Metrics {
             self.limbo_ends.clone(),
         );
         registry.register("returns", "Players who came back from a wait", self.returns.clone());
+        registry.register(
+            "proofs",
+            "Players who proved their accounts to wake a service",
+            self.proofs.clone(),
+        );
         registry.register("state_changes", "Changes of a service's state", self.state_changes.clone());
         let relayed = Family::<Direction, Counter>::default();
         for (direction, count) in [("up", &self.relayed.up), ("down", &self.relayed.down)] {

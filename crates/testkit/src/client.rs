@@ -26,6 +26,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::{Instant, timeout_at};
 
+use crate::encryption::{Cipher, Secret};
 use crate::legacy;
 use crate::login::{LoginStart, LoginSuccess};
 use crate::wire::{Body, Framing, Handshake, Packet, malformed, ping, status_request, take_packet};
@@ -70,7 +71,7 @@ pub enum Outcome {
     Reset,
     /// Nothing came within the limit; the connection is still open.
     Silent,
-    /// The body of the request. This client does not encrypt.
+    /// The body of the request; [`Connection::encrypt`] is what follows a client's answer.
     EncryptionRequested(Vec<u8>),
 }
 
@@ -120,7 +121,8 @@ impl Client {
         }
         let stream = timeout_at(Instant::now() + limit, socket.connect(self.server)).await??;
         stream.set_nodelay(true)?;
-        let mut connection = Connection { stream, pace: self.pace, buffer: vec![], framing: Framing::Plain };
+        let mut connection =
+            Connection { stream, pace: self.pace, buffer: vec![], framing: Framing::Plain, cipher: None };
         connection.send(&self.prefix).await?;
         Ok(connection)
     }
@@ -175,11 +177,19 @@ pub struct Connection {
     pace: Pace,
     buffer: Vec<u8>,
     framing: Framing,
+    cipher: Option<Cipher>,
 }
 
 impl Connection {
     pub fn local_addr(&self) -> SocketAddr {
         self.stream.local_addr().expect("a connected socket")
+    }
+
+    /// Encrypts all that follows, in both directions.
+    pub fn encrypt(&mut self, secret: Secret) {
+        let mut cipher = Cipher::new(secret);
+        cipher.open(&mut self.buffer);
+        self.cipher = Some(cipher);
     }
 
     pub fn set_pace(&mut self, pace: Pace) {
@@ -188,6 +198,10 @@ impl Connection {
 
     /// Sends any bytes, at the connection's pace.
     pub async fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let mut bytes = bytes.to_vec();
+        if let Some(cipher) = &mut self.cipher {
+            cipher.seal(&mut bytes);
+        }
         let first = match self.pace {
             Pace::Whole => bytes.len(),
             Pace::PerByte => 1,
@@ -223,7 +237,7 @@ impl Connection {
             if let Some(packet) = take_packet(&mut self.buffer, self.framing)? {
                 return Ok(Some(packet));
             }
-            if timeout_at(deadline, self.stream.read_buf(&mut self.buffer)).await?? == 0 {
+            if self.fill(deadline).await? == 0 {
                 return if self.buffer.is_empty() {
                     Ok(None)
                 } else {
@@ -238,6 +252,9 @@ impl Connection {
         let mut bytes = vec![0; if self.pace == Pace::PerByte { 1 } else { 16 * 1024 }];
         let count = self.stream.read(&mut bytes).await?;
         bytes.truncate(count);
+        if let Some(cipher) = &mut self.cipher {
+            cipher.open(&mut bytes);
+        }
         Ok(bytes)
     }
 
@@ -246,11 +263,21 @@ impl Connection {
         self.buffer.splice(..0, bytes);
     }
 
+    /// Reads on; how many bytes have come.
+    async fn fill(&mut self, deadline: Instant) -> io::Result<usize> {
+        let before = self.buffer.len();
+        let count = timeout_at(deadline, self.stream.read_buf(&mut self.buffer)).await??;
+        if let Some(cipher) = &mut self.cipher {
+            cipher.open(&mut self.buffer[before..]);
+        }
+        Ok(count)
+    }
+
     /// Exactly so many bytes, whatever they are.
     pub async fn read_exact(&mut self, count: usize, limit: Duration) -> io::Result<Vec<u8>> {
         let deadline = Instant::now() + limit;
         while self.buffer.len() < count {
-            if timeout_at(deadline, self.stream.read_buf(&mut self.buffer)).await?? == 0 {
+            if self.fill(deadline).await? == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
         }
@@ -260,7 +287,7 @@ impl Connection {
     /// Everything until the server closes.
     pub async fn read_to_end(&mut self, limit: Duration) -> io::Result<Vec<u8>> {
         let deadline = Instant::now() + limit;
-        while timeout_at(deadline, self.stream.read_buf(&mut self.buffer)).await?? > 0 {}
+        while self.fill(deadline).await? > 0 {}
         Ok(std::mem::take(&mut self.buffer))
     }
 

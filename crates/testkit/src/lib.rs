@@ -8,6 +8,7 @@
 //! - [`backend`]: a Minecraft server inside the test, which records what reaches it.
 //! - [`engine`]: a Docker engine inside the test, as the manager of a small Swarm, and a proxy before any.
 //! - [`cloudflare`]: Cloudflare's API inside the test, strict and with a memory.
+//! - [`sessions`]: a session server inside the test, which knows accounts; [`encryption`] is the client's side of it.
 //! - [`process`]: child processes, among them `testserver`, the same server as a program of its own.
 //! - [`peers`]: third-party clients, servers, pingers and proxies, where they are installed.
 //! - [`lab`]: Docker Swarms of one or several nodes, with engines of their own.
@@ -16,6 +17,7 @@
 pub mod backend;
 pub mod client;
 pub mod cloudflare;
+pub mod encryption;
 pub mod engine;
 mod http;
 pub mod lab;
@@ -26,6 +28,7 @@ pub mod peers;
 pub mod player;
 pub mod process;
 pub mod proxy;
+pub mod sessions;
 pub mod text;
 pub mod vanilla;
 pub mod wait;

@@ -147,7 +147,7 @@ fn finish(fields: Fields<'_>, protocol: i32) -> io::Result<()> {
 }
 
 /// Different for different names, nothing more (FNV-1a).
-fn uuid_of(name: &str) -> u128 {
+pub(crate) fn uuid_of(name: &str) -> u128 {
     name.bytes().fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d, |hash: u128, byte| {
         (hash ^ u128::from(byte)).wrapping_mul(0x0100_0000_0000_0000_0000_013b)
     })

@@ -24,7 +24,9 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
 use crate::client::{Client, Connection};
+use crate::encryption::{self, Secret};
 use crate::login::LoginStart;
+use crate::sessions::SessionServer;
 use crate::vanilla::{Cookies, End, PATIENCE, Phase, Vanilla, releases};
 use crate::wire::{Handshake, TRANSFER};
 
@@ -132,6 +134,27 @@ impl Player {
         let (host, port) = self.until_transferred(limit).await?;
         let passport = self.leave().transferred(&host, port);
         passport.connect(limit).await
+    }
+
+    /// Waits to be asked for encryption, and agrees. With a session server, its account's owner tells it of that; without
+    /// one, the player only says that it is somebody.
+    pub async fn prove(&mut self, sessions: Option<&SessionServer>, limit: Duration) -> io::Result<()> {
+        let protocol = self.game.protocol();
+        let asked = match self.until_ended(limit).await? {
+            End::EncryptionRequested(body) => encryption::Request::parse(&body, protocol)?,
+            end @ (End::Kicked(_) | End::Transferred { .. }) => {
+                return Err(io::Error::other(format!("{end:?} in place of a request for encryption")));
+            }
+        };
+        let mut secret = Secret::default();
+        getrandom::fill(&mut secret).map_err(io::Error::other)?;
+        if let Some(sessions) = sessions {
+            sessions.join(&self.passport.start.name, &asked.hash(secret));
+        }
+        self.connection.send(&asked.answer(secret, &asked.token, protocol)).await?;
+        self.connection.encrypt(secret);
+        self.game.encrypted();
+        Ok(())
     }
 
     /// Closes the connection; what is left of the player is who it was, with the cookies it was given.

@@ -31,7 +31,8 @@
 //! references that are listed in `registries.rs`, not the whole schema; numbers of blocks, of tags of built-in
 //! registries and of particles are not looked up; it cannot tell whether a pack's own bodies name more than is known here;
 //! clicks and hovers in texts are not decoded; a server that runs ahead, and sends the next phase's packets before the
-//! client has acknowledged it, is let through, as vanilla does; encryption and signed chat are not spoken. All that is
+//! client has acknowledged it, is let through, as vanilla does; signed chat is not spoken, and encryption is the
+//! socket's affair. All that is
 //! said of 777 (26.3) is derived, not seen.
 
 mod chunk;
@@ -219,6 +220,16 @@ impl Vanilla {
         self.send(LOGIN_ACKNOWLEDGED, Body::new());
         self.phase = Phase::Configuration;
         self.introduce();
+    }
+
+    /// Goes on after a request for encryption that was answered.
+    ///
+    /// # Panics
+    /// At any other moment.
+    pub fn encrypted(&mut self) {
+        assert!(matches!(self.end, Some(End::EncryptionRequested(_))), "{:?}", self.end);
+        self.end = None;
+        self.phase = Phase::Login;
     }
 
     /// The next one, or the last: what came after [`Vanilla::acknowledge`] was called too late is read now.

@@ -77,6 +77,7 @@ fn wakers(section: &mut Section<'_, '_>, base: &Wakers) -> Wakers {
             .list("uuids", uuid)
             .map_or_else(|| base.uuids.clone(), |uuids| uuids.into_iter().collect()),
         addresses: section.list("addresses", value::network).unwrap_or_else(|| base.addresses.clone()),
+        verified: section.boolean("verified").unwrap_or(base.verified),
     };
     section.finish();
     wakers

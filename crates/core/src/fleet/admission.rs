@@ -38,10 +38,25 @@ impl Fleet {
                 None => Verdict::Answer(record.face()),
             },
             Purpose::Login(player, client) => {
-                let visitor =
-                    Visitor { player, client, source: knock.source, how, returned: returning.is_some() };
+                let visitor = Visitor {
+                    player,
+                    client,
+                    account: knock.account.as_ref(),
+                    sealed: knock.is_sealed(),
+                    source: knock.source,
+                    how,
+                    returned: returning.is_some(),
+                };
                 let verdict = self.admit_player(&id, &visitor, now);
-                if matches!(verdict, Verdict::Relay(..)) {
+                if let Verdict::Relay(..) | Verdict::Wait(..) = verdict {
+                    match visitor.account {
+                        Some(account) if visitor.sealed => {
+                            self.guests.vouch(visitor.guest(), id.clone(), account.clone(), now);
+                        }
+                        Some(_) | None => self.guests.spend(&visitor.guest()),
+                    }
+                }
+                if let Verdict::Relay(..) = verdict {
                     self.guests.got_in(&visitor.guest(), &id);
                 }
                 // Only now: the seat that was kept keeps the service awake until there is the new one.
@@ -117,6 +132,7 @@ impl Fleet {
         let face = record.face();
         match &record.shown {
             State::Running(_) => match record.target() {
+                Some(_) if visitor.sealed => self.wait(id, visitor, now),
                 Some(target) => Verdict::Relay(self.seat(id, visitor), target),
                 None => Verdict::Refuse(Refusal::Unreachable(face)),
             },
@@ -135,6 +151,8 @@ impl Fleet {
     /// The one place where a stranger's join starts a machine.
     fn wake_for(&mut self, id: &ServiceId, visitor: &Visitor<'_>, now: Moment) -> Verdict {
         let full = self.is_full();
+        let guest = visitor.guest();
+        let vouched = self.guests.vouched(&guest, visitor.player, id, now).cloned();
         let Some(record) = self.records.get_mut(id) else {
             return Verdict::Refuse(Refusal::UnknownHost);
         };
@@ -149,15 +167,26 @@ impl Fleet {
         if !record.scalable || !spec.wake || (visitor.how == Match::Default && !spec.default_wakes) {
             return Verdict::Refuse(Refusal::WakeOff(face));
         }
-        if !spec.wakers.admit(visitor.player, visitor.source) {
+        let account = visitor.account.or(vouched.as_ref());
+        let to_prove = spec.wakers.verified && account.is_none();
+        let may = match account {
+            None if to_prove => spec.wakers.might_admit(visitor.player, visitor.source),
+            None => spec.wakers.admit(visitor.player, visitor.source),
+            Some(account) => spec.wakers.admit(account, visitor.source),
+        };
+        if !may {
             return Verdict::Refuse(Refusal::MayNotWake(face));
         }
         if full && !record.counts_as_awake() {
             return Verdict::Refuse(Refusal::TooManyAwake(face));
         }
-        let exempt = visitor.returned || self.policy.trusts(visitor.source);
+        // Whoever has proven an account was counted when it was asked to.
+        let exempt = visitor.returned || account.is_some() || self.policy.trusts(visitor.source);
         if !exempt && let Err(retry_in) = self.throttle.take(Source::from(visitor.source), now) {
             return Verdict::Refuse(Refusal::WakeRate { face, retry_in });
+        }
+        if to_prove {
+            return Verdict::Prove(face);
         }
         record.begin_wake("a player joined", now);
         let verdict = self.wait(id, visitor, now);
@@ -229,6 +258,10 @@ impl Fleet {
 struct Visitor<'a> {
     player: &'a Player,
     client: &'a Client,
+    /// Who the player is, where that is proven.
+    account: Option<&'a Player>,
+    /// It cannot be relayed on this connection.
+    sealed: bool,
     source: IpAddr,
     how: Match,
     returned: bool,

@@ -18,6 +18,8 @@ pub const TICKET: Duration = Duration::from_secs(30);
 pub const LOOP: (usize, Duration) = (2, Duration::from_secs(60));
 /// How long a client that broke is kept off the rung it broke on.
 const BROKEN: Duration = Duration::from_secs(600);
+/// How long a player need not prove its account once more: as long as a start may well take.
+const PROOF: Duration = Duration::from_secs(300);
 /// Players remembered, at most.
 const CAPACITY: usize = 16_384;
 
@@ -52,6 +54,14 @@ pub struct Ticket {
     pub until: Moment,
 }
 
+/// What spares a player a second proof, once.
+#[derive(Debug)]
+struct Voucher {
+    service: ServiceId,
+    account: Player,
+    until: Moment,
+}
+
 #[derive(Debug, Default)]
 pub struct Guests {
     /// The seats of those who wait, and whom they are counted for.
@@ -60,6 +70,7 @@ pub struct Guests {
     tickets: HashMap<Guest, Ticket>,
     sent_back: HashMap<(Guest, ServiceId), Vec<Moment>>,
     broke: HashMap<Guest, (Rung, Moment)>,
+    vouchers: HashMap<Guest, Voucher>,
 }
 
 impl Guests {
@@ -134,6 +145,32 @@ impl Guests {
         self.tickets.values().map(|ticket| ticket.until).min()
     }
 
+    /// The player has proven who it is, on a connection that does not lead into the game.
+    pub fn vouch(&mut self, guest: Guest, service: ServiceId, account: Player, now: Moment) {
+        make_room(&mut self.vouchers, |voucher| now < voucher.until);
+        self.vouchers.insert(guest, Voucher { service, account, until: now + PROOF });
+    }
+
+    /// Who this player has proven to be, for this service, a moment ago.
+    pub fn vouched(
+        &self,
+        guest: &Guest,
+        player: &Player,
+        service: &ServiceId,
+        now: Moment,
+    ) -> Option<&Player> {
+        let voucher = self.vouchers.get(guest).filter(|voucher| now < voucher.until)?;
+        let same = player.uuid.is_none() || player.uuid == voucher.account.uuid;
+        (same && voucher.service == *service).then_some(&voucher.account)
+    }
+
+    /// A voucher is good for one join.
+    pub fn spend(&mut self, guest: &Guest) {
+        if !self.vouchers.is_empty() {
+            self.vouchers.remove(guest);
+        }
+    }
+
     pub fn broke(&mut self, guest: Guest, rung: Rung, now: Moment) {
         make_room(&mut self.broke, |(_, until)| now < *until);
         let rung = self.broken(&guest, now).map_or(rung, |before| before.max(rung));
@@ -158,6 +195,8 @@ fn make_room<K: std::hash::Hash + Eq, V>(memory: &mut HashMap<K, V>, holds: impl
 
 #[cfg(test)]
 mod tests {
+    use uuid::Uuid;
+
     use super::*;
 
     fn at(seconds: u64) -> Moment {
@@ -232,6 +271,27 @@ mod tests {
         assert!(!guests.loops(&guest("ann"), &mc, at(70)));
         guests.got_in(&guest("ann"), &mc);
         assert!(!guests.loops(&guest("ann"), &mc, at(20)));
+    }
+
+    #[test]
+    fn a_proof_is_remembered_for_one_player_one_service_one_join_and_a_while() {
+        let (mc, other) = (ServiceId::new("file", "mc"), ServiceId::new("file", "other"));
+        let player = |uuid: Option<u128>| Player { name: "Ann".to_owned(), uuid: uuid.map(Uuid::from_u128) };
+        let mut guests = Guests::default();
+        guests.vouch(guest("ann"), mc.clone(), player(Some(7)), at(0));
+        for (name, uuid, service, now, holds) in [
+            ("ann", Some(7), &mc, 299, true),
+            ("ann", None, &mc, 0, true),
+            ("ann", Some(8), &mc, 0, false),
+            ("bo", Some(7), &mc, 0, false),
+            ("ann", Some(7), &other, 0, false),
+            ("ann", Some(7), &mc, 300, false),
+        ] {
+            let vouched = guests.vouched(&guest(name), &player(uuid), service, at(now));
+            assert_eq!(vouched, holds.then_some(&player(Some(7))), "{name} {uuid:?} {service} {now}");
+        }
+        guests.spend(&guest("ann"));
+        assert_eq!(guests.vouched(&guest("ann"), &player(Some(7)), &mc, at(0)), None);
     }
 
     #[test]

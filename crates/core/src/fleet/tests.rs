@@ -13,6 +13,8 @@ use crate::name::HostName;
 use crate::service::tests::spec;
 use crate::service::{Endpoint, Players, Running, Service, Snapshot, Spec};
 
+#[path = "proving.rs"]
+mod proving;
 /// What only goes wrong when two things happen at once.
 #[path = "races.rs"]
 mod races;
@@ -145,6 +147,7 @@ fn knock(host: &str, name: &str, from: &str) -> Knock {
         purpose: Purpose::Login(Player { name: name.into(), uuid: None }, Client::default()),
         source: from.parse::<IpAddr>().unwrap(),
         pass: None,
+        account: None,
     }
 }
 
@@ -155,10 +158,7 @@ fn ping(from: &str) -> Knock {
 fn refusal(verdict: &Verdict) -> &'static str {
     match verdict {
         Verdict::Refuse(refusal) => refusal.kind(),
-        Verdict::Answer(_) => "answer",
-        Verdict::Forward(_) => "forward",
-        Verdict::Relay(..) => "relay",
-        Verdict::Wait(..) => "wait",
+        other => other.word(),
     }
 }
 

@@ -75,6 +75,7 @@ pub const LABELS: &[Entry] = &[
     key("wakers.names"),
     key("wakers.uuids"),
     key("wakers.addresses"),
+    key("wakers.verified"),
     key("proxy_protocol"),
     key("rewrite_host"),
     aliased("texts.asleep", "auto-scale-asleep-motd"),

@@ -6,9 +6,10 @@ use std::fmt;
 
 use aes::Aes128;
 use cfb8::cipher::{BlockModeDecrypt, BlockModeEncrypt, KeyIvInit};
-use rsa::pkcs8::EncodePublicKey;
+use rsa::pkcs8::{DecodePublicKey, EncodePublicKey};
 use rsa::rand_core::TryCryptoRng;
-use rsa::{Pkcs1v15Encrypt, PrivateKey};
+use rsa::sha2::Sha256;
+use rsa::{Pkcs1v15Encrypt, PrivateKey, PublicKey};
 use sha1::{Digest, Sha1};
 use subtle::ConstantTimeEq;
 
@@ -43,9 +44,9 @@ pub enum EncryptionError {
     BadSecret,
     #[error("the client does not give back what it was sent")]
     BadToken,
-    /// 1.19 to 1.19.2, with a chat key.
-    #[error("the client signs with its chat key, which is not checked here")]
-    Signed,
+    /// 1.19 to 1.19.2.
+    #[error("the client does not sign with the key that it has shown")]
+    BadSignature,
 }
 
 impl Key {
@@ -75,12 +76,14 @@ impl Key {
         frame::encode(&body)
     }
 
-    /// Reads the body of the client's answer. What comes behind it is encrypted.
+    /// Reads the body of the client's answer. What comes behind it is encrypted. `signer` is the key of the login
+    /// start: clients that have one sign the token with it and do not encrypt it.
     pub fn open(
         &self,
         body: &[u8],
         protocol: i32,
         token: &[u8; 4],
+        signer: Option<&[u8]>,
         random: &mut impl TryCryptoRng,
     ) -> Result<Secret, EncryptionError> {
         let mut fields = Reader::new(body);
@@ -89,16 +92,17 @@ impl Key {
             other => return Err(Malformed::BadPacketId(other).into()),
         }
         let secret = counted(&mut fields, protocol)?;
-        if matches!(protocol, 759..=760) && !fields.bool()? {
-            return Err(EncryptionError::Signed);
-        }
-        let returned = counted(&mut fields, protocol)?;
-        fields.end()?;
         let mut decrypt = |bytes: &[u8]| self.private.decrypt_blinded(random, Pkcs1v15Encrypt, bytes);
-        let returned = decrypt(returned).map_err(|_| EncryptionError::BadToken)?;
-        if !bool::from(returned.ct_eq(token)) {
-            return Err(EncryptionError::BadToken);
+        if matches!(protocol, 759..=760) && !fields.bool()? {
+            signed(&mut fields, token, signer)?;
+        } else {
+            let returned = counted(&mut fields, protocol)?;
+            let returned = decrypt(returned).map_err(|_| EncryptionError::BadToken)?;
+            if !bool::from(returned.ct_eq(token)) {
+                return Err(EncryptionError::BadToken);
+            }
         }
+        fields.end()?;
         let secret = decrypt(secret).map_err(|_| EncryptionError::BadSecret)?;
         secret.try_into().map(Secret).map_err(|_| EncryptionError::BadSecret)
     }
@@ -134,6 +138,18 @@ impl Cipher {
             self.open.decrypt_block(&mut block);
             [*byte] = block.into();
         }
+    }
+}
+
+/// A salt, and the signature of token and salt.
+fn signed(fields: &mut Reader<'_>, token: &[u8; 4], signer: Option<&[u8]>) -> Result<(), EncryptionError> {
+    let salt = fields.array::<8>()?;
+    let signature = fields.counted_bytes()?;
+    let key = signer.and_then(|key| PublicKey::from_public_key_der(key).ok());
+    let message = [&token[..], &salt].concat();
+    match key.map(|key| key.pkcs1v15_verify::<Sha256>(&message, signature)) {
+        Some(Ok(())) => Ok(()),
+        Some(Err(_)) | None => Err(EncryptionError::BadSignature),
     }
 }
 
@@ -187,12 +203,9 @@ const SHORT_LENGTHS: i32 = 5;
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use rand::SeedableRng;
     use rand::rngs::StdRng;
-    use rsa::PublicKey;
-    use rsa::pkcs8::DecodePublicKey;
-
-    use super::*;
 
     const TOKEN: [u8; 4] = *b"tokn";
     const SECRET: [u8; 16] = *b"sixteen bytes :)";
@@ -229,12 +242,15 @@ mod tests {
         for protocol in [5, 47, 758, 760, 765, 766, 777] {
             let request = key.request(protocol, &TOKEN);
             let body = answer(&request, protocol, &SECRET, None);
-            assert_eq!(key.open(&body, protocol, &TOKEN, &mut random), Ok(Secret(SECRET)), "{protocol}");
+            assert_eq!(
+                key.open(&body, protocol, &TOKEN, None, &mut random),
+                Ok(Secret(SECRET)),
+                "{protocol}"
+            );
         }
         let request = key.request(772, &TOKEN);
         let good = answer(&request, 772, &SECRET, None);
         let other = Key::generate(&mut random).unwrap();
-        let signed = [&[1, 1, 9, 0][..], &[0; 8], &[0]].concat();
         for (key, body, protocol, expected) in [
             (&key, answer(&request, 772, &SECRET, Some(b"old!")), 772, EncryptionError::BadToken),
             (&key, answer(&request, 772, &SECRET, Some(b"")), 772, EncryptionError::BadToken),
@@ -243,9 +259,41 @@ mod tests {
             (&key, good[..good.len() - 1].to_vec(), 772, Malformed::Truncated.into()),
             (&key, [&good[..], b"x"].concat(), 772, Malformed::Trailing(1).into()),
             (&key, b"\x02".to_vec(), 772, Malformed::BadPacketId(2).into()),
-            (&key, signed, 760, EncryptionError::Signed),
         ] {
-            assert_eq!(key.open(&body, protocol, &TOKEN, &mut random), Err(expected));
+            assert_eq!(key.open(&body, protocol, &TOKEN, None, &mut random), Err(expected));
+        }
+    }
+
+    /// 1.19 to 1.19.2, with a chat key.
+    #[test]
+    fn the_token_may_be_signed() {
+        let mut random = StdRng::seed_from_u64(3);
+        let key = Key::generate(&mut random).unwrap();
+        let chat = PrivateKey::new(&mut random, 1024).unwrap();
+        let shown = chat.as_public_key().to_public_key_der().unwrap().into_vec();
+        let hidden = key.private.as_public_key().encrypt(&mut random, Pkcs1v15Encrypt, &SECRET).unwrap();
+        let salt = *b"saltsalt";
+        let signed = |token: &[u8]| {
+            let signature = chat.pkcs1v15_sign::<Sha256>(&[token, &salt].concat()).unwrap();
+            let mut body = vec![1];
+            for bytes in [&hidden[..], &signature] {
+                varint::write(bytes.len().try_into().unwrap(), &mut body);
+                body.extend(bytes);
+                if bytes == hidden {
+                    body.push(0);
+                    body.extend(salt);
+                }
+            }
+            body
+        };
+        for (token, signer, expected) in [
+            (&TOKEN, Some(&shown[..]), Ok(Secret(SECRET))),
+            (b"old!", Some(&shown), Err(EncryptionError::BadSignature)),
+            (&TOKEN, Some(&key.public), Err(EncryptionError::BadSignature)),
+            (&TOKEN, Some(b"no key"), Err(EncryptionError::BadSignature)),
+            (&TOKEN, None, Err(EncryptionError::BadSignature)),
+        ] {
+            assert_eq!(key.open(&signed(token), 760, &TOKEN, signer, &mut random), expected);
         }
     }
 

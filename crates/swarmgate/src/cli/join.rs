@@ -108,7 +108,7 @@ impl Join {
         let protocol = self.reach.protocol;
         let Address { host, port } = reached.said(address, protocol, true).clone();
         let handshake = Handshake { protocol, address: host, port, intent };
-        let start = LoginStart { name: self.name.clone(), uuid: self.uuid };
+        let start = LoginStart { name: self.name.clone(), uuid: self.uuid, key: None };
         reached.send(&[handshake.encode(), start.encode(protocol)].concat()).await?;
 
         let mut place = Place { stage: client.stage(), since: Instant::now(), told: false };

@@ -12,6 +12,7 @@ use swarmgate_core::name::HostName;
 use swarmgate_core::service::{Endpoint, ServiceId};
 use swarmgate_minecraft::address::Address;
 use swarmgate_minecraft::knock::Knock;
+use swarmgate_minecraft::limbo::encryption::Cipher;
 use swarmgate_minecraft::limbo::{Broken, Event, Fault, Session, Stage, Transfer};
 use swarmgate_minecraft::text::Component;
 use tokio::io::AsyncWriteExt;
@@ -79,6 +80,10 @@ pub struct Limbo {
     pub knock: Asked,
     pub exit: Exit,
     pub home: Home,
+    /// Where the connection is encrypted.
+    pub cipher: Option<Box<Cipher>>,
+    /// What the client has sent behind its opening, as it came.
+    pub early: Vec<u8>,
 }
 
 /// Where a player is sent when the service is ready.
@@ -160,6 +165,10 @@ impl Stay {
         let gateway = Arc::clone(&self.limbo.gateway);
         let mut view = gateway.fleet.view();
         let mut closing = false;
+        let mut early = std::mem::take(&mut self.limbo.early);
+        if let Err(end) = self.take(&mut early) {
+            return end;
+        }
         loop {
             let moved = Instant::now() >= self.frame || view.has_changed().unwrap_or(true);
             if self.ending.is_none() && moved {
@@ -272,11 +281,14 @@ impl Stay {
             match event {
                 Event::Arrived { brand, world } => self.arrived(&Said { brand, world }, now),
                 Event::Entered => self.entered(),
-                Event::Cookie { .. } => {}
                 Event::Over => self.ending = self.ending.map(|ending| Ending { said: true, ..ending }),
             }
         }
-        self.unread.extend(self.limbo.session.output());
+        let mut output = self.limbo.session.output();
+        if let Some(cipher) = &mut self.limbo.cipher {
+            cipher.seal(&mut output);
+        }
+        self.unread.extend(output);
         if self.unread.len() > MOST_UNREAD {
             return Err(End::Broke(rung_of(self.limbo.session.stage()), "unread"));
         }
@@ -326,13 +338,17 @@ impl Stay {
         let mut chunk = [0; 4096];
         match self.limbo.stream.try_read(&mut chunk) {
             Ok(0) => Err(self.closed()),
-            Ok(read) => {
-                let bytes = chunk.get(..read).unwrap_or_default();
-                self.limbo.session.receive(bytes, self.began.elapsed()).map_err(broke)
-            }
+            Ok(read) => self.take(chunk.get_mut(..read).unwrap_or_default()),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
             Err(_) => Err(self.closed()),
         }
+    }
+
+    fn take(&mut self, bytes: &mut [u8]) -> Result<(), End> {
+        if let Some(cipher) = &mut self.limbo.cipher {
+            cipher.open(bytes);
+        }
+        self.limbo.session.receive(bytes, self.began.elapsed()).map_err(broke)
     }
 
     /// Sends what the client takes.
@@ -413,7 +429,7 @@ mod tests {
         ] {
             let handshake =
                 Handshake { protocol: 767, address: address.to_owned(), port, intent: Intent::Login };
-            let start = LoginStart { name: "Ann".to_owned(), uuid: None };
+            let start = LoginStart { name: "Ann".to_owned(), uuid: None, key: None };
             let knock = Knock::Login { handshake, start, consumed: 0 };
             let home = Home::of(&knock, 25_599, public);
             assert_eq!(home, Home { host: host.to_owned(), port: to }, "{address}");

@@ -31,9 +31,58 @@ pub struct Opening {
     pub client: SocketAddr,
     /// Where the client connected to, if a PROXY header has said so.
     destination: Option<SocketAddr>,
+    /// The client was asked something and has not answered in time.
+    unanswered: bool,
 }
 
 impl Opening {
+    /// The body of the next packet: the answer to what the client was asked, which is for the gate alone. What came
+    /// behind it stays.
+    pub async fn answer(
+        &mut self,
+        stream: &TcpStream,
+        limit: usize,
+        deadline: Instant,
+    ) -> Result<Vec<u8>, NoOpening> {
+        let opened = self.opened();
+        loop {
+            if let Some(frame) = frame::split(self.raw.get(opened..).unwrap_or_default(), limit)? {
+                let (body, end) = (frame.body.to_vec(), opened + frame.consumed);
+                self.raw.drain(opened..end);
+                return Ok(body);
+            }
+            if let Err(error) = more(stream, &mut self.raw, deadline).await {
+                let nothing = self.raw.len() == opened;
+                self.unanswered = matches!(error, NoOpening::Slow);
+                return Err(if self.unanswered && nothing { NoOpening::Silent } else { error });
+            }
+        }
+    }
+
+    /// An answer that came too late to be read is for nobody else.
+    pub fn drop_late_answer(&mut self) {
+        let opened = self.opened();
+        let late = self.raw.get(opened..).and_then(|late| frame::split(late, late.len()).ok()?);
+        if let (true, Some(consumed)) = (self.unanswered, late.map(|frame| frame.consumed)) {
+            self.raw.drain(opened..opened + consumed);
+            self.unanswered = false;
+        }
+    }
+
+    /// Takes what the client has sent behind its opening.
+    pub fn take_rest(&mut self) -> Vec<u8> {
+        self.raw.split_off(self.opened())
+    }
+
+    /// Where the opening itself ends.
+    fn opened(&self) -> usize {
+        let end = match &self.knock {
+            Knock::Status { consumed, .. } | Knock::Login { consumed, .. } => *consumed,
+            Knock::LegacyPing(_) | Knock::LegacyLogin(_) => self.raw.len(),
+        };
+        end.min(self.raw.len())
+    }
+
     /// Both ends of the connection as the client sees them.
     pub fn addresses(&self, stream: &TcpStream) -> io::Result<Addresses> {
         let destination = self.destination.map_or_else(|| stream.local_addr(), Ok)?;
@@ -137,7 +186,7 @@ impl<'a> Caller<'a> {
             return Err(NoOpening::UntrustedHeader);
         }
         let knock = knock.map_err(|error| with_its_protocol(error, &raw, limit))?;
-        Ok(Opening { knock, raw, client, destination })
+        Ok(Opening { knock, raw, client, destination, unanswered: false })
     }
 }
 
@@ -191,17 +240,6 @@ async fn read_knock(
             },
             Err(error) => return Err(error),
         }
-    }
-}
-
-/// The body of the next packet, from a client that has nothing else to say before it is answered.
-pub async fn packet(stream: &TcpStream, limit: usize, deadline: Instant) -> Result<Vec<u8>, NoOpening> {
-    let mut bytes = Vec::new();
-    loop {
-        if let Some(frame) = frame::split(&bytes, limit)? {
-            return Ok(frame.body.to_vec());
-        }
-        more(stream, &mut bytes, deadline).await?;
     }
 }
 

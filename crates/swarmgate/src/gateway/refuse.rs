@@ -3,10 +3,9 @@
 use std::io;
 use std::time::Duration;
 
-use swarmgate_core::knock::{Face, Refusal};
-use swarmgate_core::moment::Moment;
 use swarmgate_core::motd;
 use swarmgate_minecraft::knock::Knock;
+use swarmgate_minecraft::limbo::encryption::Cipher;
 use swarmgate_minecraft::text::Component;
 use swarmgate_minecraft::version::Protocol;
 use swarmgate_minecraft::{Malformed, legacy, login};
@@ -45,34 +44,21 @@ impl Client {
     }
 }
 
-pub async fn say(stream: TcpStream, client: Client, refusal: &Refusal, now: Moment) {
-    disconnect(stream, client, &motd::refused(refusal, now)).await;
-}
-
-/// For a player who waited, or may not wait.
-pub async fn waited(stream: TcpStream, client: Client, face: &Face, now: Moment) {
-    disconnect(stream, client, &motd::on_leaving(face, now)).await;
-}
-
-pub async fn unreachable(stream: TcpStream, client: Client, face: &Face, now: Moment) {
-    disconnect(stream, client, &motd::unreachable(face, now)).await;
-}
-
-pub async fn too_often(stream: TcpStream, client: Client) {
-    disconnect(stream, client, &Component::literal(motd::TOO_OFTEN)).await;
-}
-
 /// For a client of this protocol whose login is not what the game sends.
 pub async fn unreadable(stream: TcpStream, protocol: i32, why: Malformed) {
-    disconnect(stream, Client::of_protocol(protocol), &motd::unreadable(why)).await;
+    say(stream, Client::of_protocol(protocol), None, &motd::unreadable(why)).await;
 }
 
-async fn disconnect(mut stream: TcpStream, client: Client, reason: &Component) {
-    let bytes = match client {
+/// With the cipher of a connection that is encrypted.
+pub async fn say(mut stream: TcpStream, client: Client, cipher: Option<Box<Cipher>>, reason: &Component) {
+    let mut bytes = match client {
         Client::Modern => login::disconnect(&reason.to_json()),
         Client::SixteenColours => login::disconnect(&reason.without_rgb().to_json()),
         Client::Legacy => legacy::kick(&reason.to_legacy()),
     };
+    if let Some(mut cipher) = cipher {
+        cipher.seal(&mut bytes);
+    }
     let said = async {
         stream.write_all(&bytes).await?;
         stream.shutdown().await?;

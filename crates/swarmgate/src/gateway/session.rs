@@ -1,20 +1,23 @@
 //! One connection, from its first byte to its last.
 
+mod ends;
+mod prove;
+
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use swarmgate_core::config::{Listener, Proxies, UnknownHost};
-use swarmgate_core::knock::{Knock, Player, Purpose, Refusal, Target, Verdict, Waiting};
-use swarmgate_core::ladder::{self, Exit, Rung};
-use swarmgate_core::name::HostName;
-use swarmgate_core::service::ServiceId;
-use swarmgate_minecraft::address::{Address, Tail};
-use swarmgate_minecraft::handshake::{self, Handshake, Intent, Rewrite};
+use swarmgate_core::config::Listener;
+use swarmgate_core::knock::{Knock, Purpose, Refusal, Target, Verdict, Waiting};
+use swarmgate_core::ladder::{Exit, Rung};
+use swarmgate_core::motd;
+use swarmgate_core::service::{ServiceId, State};
+use swarmgate_minecraft::handshake::{self, Intent, Rewrite};
 use swarmgate_minecraft::knock::Knock as Wire;
-use swarmgate_minecraft::limbo::Session;
+use swarmgate_minecraft::limbo::encryption::Cipher;
+use swarmgate_minecraft::limbo::{Guest, Session};
 use swarmgate_minecraft::{login, proxy_header};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
@@ -23,10 +26,9 @@ use tokio::time::{Instant, timeout};
 use super::door::{Deed, Open, Place, Room};
 use super::guest::{self, NoGuest};
 use super::limbo::{Home, Limbo};
-use super::opening::{self, Caller, NoOpening, Opening};
+use super::opening::{Caller, NoOpening, Opening};
 use super::pass::COOKIE;
-use super::refuse::Client;
-use super::{Gateway, hold, listener, refuse, relay, status};
+use super::{Gateway, asked, hold, listener, refuse, relay, status};
 use crate::dial::{DialError, dial};
 use crate::errors::chain;
 use crate::fleet::TakenSeat;
@@ -115,7 +117,17 @@ async fn prepare(
     };
     match opening {
         Ok(opening) => {
-            Box::new(Visit { stream, opening, gateway, deadline, give_up, returned: false }).go(place).await
+            let visit = Visit {
+                stream,
+                opening,
+                gateway,
+                deadline,
+                give_up,
+                returned: false,
+                guest: None,
+                cipher: None,
+            };
+            Box::new(visit).go(place).await
         }
         Err(NoOpening::Full(full)) => {
             gateway.metrics.refused(full.kind());
@@ -141,11 +153,15 @@ struct Visit {
     give_up: Instant,
     /// The player is back from a wait, where the gate itself sent it.
     returned: bool,
+    /// Who the player has proven to be.
+    guest: Option<Guest>,
+    /// Since the connection was encrypted.
+    cipher: Option<Box<Cipher>>,
 }
 
 impl Visit {
     async fn go(mut self: Box<Self>, place: Place) -> Option<Joined> {
-        let mut knock = to_core(&self.opening, &self.gateway.config.borrow().proxies);
+        let mut knock = asked::knock(&self.opening, &self.gateway.config.borrow().proxies);
         let deed = match &knock.purpose {
             Purpose::Status => Deed::Status,
             Purpose::Login(..) => Deed::Login,
@@ -163,12 +179,16 @@ impl Visit {
                 }
             }
         }
-        let (verdict, seat) = self.gateway.fleet.admit(&knock);
-        tracing::debug!(client = %self.opening.client, host = ?self.address(), knock = ?knock.purpose, verdict = word(&verdict), "decided");
-        self.gateway.metrics.decided(word(&verdict));
-        if seat.as_ref().is_some_and(|seat| seat.seat().returned) {
-            self.returned = true;
-            self.gateway.metrics.returned();
+        let mut place = Some(place);
+        let (mut verdict, mut seat) = self.admit(&knock);
+        if let Verdict::Prove(face) = verdict {
+            place = None;
+            // Boxed: few have to, and none that is only relayed.
+            match Box::pin(self.prove(&knock)).await {
+                Ok(account) => knock.account = Some(account),
+                Err(error) => return Box::pin(self.unproven(face, &error, &knock)).await,
+            }
+            (verdict, seat) = self.admit(&knock);
         }
         match (verdict, seat) {
             (Verdict::Answer(face), _) => {
@@ -187,9 +207,20 @@ impl Visit {
                 // Boxed: few connections wait, and none that is only relayed.
                 Box::pin(self.wait(waiting, seat, knock)).await
             }
-            // `admit` hands out a seat with these two.
-            (Verdict::Relay(..) | Verdict::Wait(..), None) => None,
+            // `admit` hands out a seat with these two, and asks nobody for a second proof.
+            (Verdict::Relay(..) | Verdict::Wait(..), None) | (Verdict::Prove(_), _) => None,
         }
+    }
+
+    fn admit(&mut self, knock: &Knock) -> (Verdict, Option<TakenSeat>) {
+        let (verdict, seat) = self.gateway.fleet.admit(knock);
+        tracing::debug!(client = %self.opening.client, host = ?self.address(), knock = ?knock.purpose, verdict = verdict.word(), "decided");
+        self.gateway.metrics.decided(verdict.word());
+        if !self.returned && seat.as_ref().is_some_and(|seat| seat.seat().returned) {
+            self.returned = true;
+            self.gateway.metrics.returned();
+        }
+        (verdict, seat)
     }
 
     /// Whether only a cookie can tell if a client that was sent here was sent by this gate.
@@ -203,7 +234,7 @@ impl Visit {
     async fn ask_for_pass(&mut self, player: &str) -> Result<Option<ServiceId>, NoOpening> {
         self.stream.write_all(&login::cookie_request(COOKIE)).await?;
         let patience = self.deadline.min(Instant::now() + PASS_PATIENCE);
-        let answer = match opening::packet(&self.stream, LONGEST_PASS, patience).await {
+        let answer = match self.opening.answer(&self.stream, LONGEST_PASS, patience).await {
             Err(NoOpening::Silent) => return Ok(None),
             answer => answer?,
         };
@@ -232,6 +263,10 @@ impl Visit {
         self.gateway.metrics.waits(&landing);
         match (landing.rung, exit) {
             (Rung::World | Rung::Room, Exit::Transfer) => Box::pin(self.limbo(seat, knock)).await,
+            // Encrypted by the gate, it can be held as long as one likes and leads nowhere.
+            (Rung::Hold | Rung::Disconnect, _) if self.cipher.is_some() => {
+                self.say_of(seat.service(), motd::proven).await
+            }
             (Rung::World | Rung::Room, Exit::Rejoin) => self.hold(seat, hold, Some(knock)).await,
             (Rung::Hold | Rung::Disconnect, _) => self.hold(seat, hold, None).await,
         }
@@ -240,22 +275,24 @@ impl Visit {
     /// Inside the game. What comes after it is another connection.
     async fn limbo(mut self: Box<Self>, seat: TakenSeat, knock: Knock) -> Option<Joined> {
         let exit = knock.client()?.exit();
-        let face = self.gateway.fleet.look(|core, _| core.face(seat.service()))?;
         let proxies = self.gateway.config.borrow().proxies.clone();
-        let guest = match guest::meet(&mut self.stream, &self.opening, &proxies).await {
-            Ok(guest) => guest,
-            Err(error) => {
-                self.unknown_guest(&error);
-                let client = Client::of(&self.opening);
-                refuse::waited(self.stream, client, &face, self.gateway.fleet.now()).await;
-                return None;
-            }
+        let guest = match self.guest.take() {
+            Some(guest) => guest,
+            None => match guest::meet(&mut self.stream, &mut self.opening, &proxies).await {
+                Ok((guest, _)) => guest,
+                Err(error) => {
+                    self.unknown_guest(&error);
+                    return self.say_of(seat.service(), motd::on_leaving).await;
+                }
+            },
         };
+        let face = self.gateway.fleet.look(|core, _| core.face(seat.service()))?;
         let listening = self.opening.addresses(&self.stream).ok()?.destination.port();
         let home = Home::of(&self.opening.knock, listening, face.spec.public_address.as_ref());
         let session = Session::new(&guest, Duration::ZERO)?;
-        let Self { stream, gateway, .. } = *self;
-        Limbo { stream, session, gateway, knock, exit, home }.wait(seat).await;
+        let early = self.opening.take_rest();
+        let Self { stream, gateway, cipher, .. } = *self;
+        Limbo { stream, session, gateway, knock, exit, home, cipher, early }.wait(seat).await;
         None
     }
 
@@ -271,14 +308,26 @@ impl Visit {
                 }
                 Err(error) => self.unreachable(&target, &error),
             }
-            let face = self.gateway.fleet.look(|core, _| core.face(&target.service))?;
-            let still_up = face.state.word() == "running";
-            if dials == DIALS || !still_up || Instant::now() >= self.give_up {
-                refuse::unreachable(self.stream, Client::of(&self.opening), &face, self.gateway.fleet.now())
-                    .await;
-                return None;
+            if dials == DIALS || !self.is_up(&target.service) || Instant::now() >= self.give_up {
+                return self.say_of(&target.service, motd::unreachable).await;
             }
             tokio::time::sleep_until(self.give_up.min(Instant::now() + DIAL_AGAIN)).await;
+        }
+    }
+
+    fn is_up(&self, service: &ServiceId) -> bool {
+        let state = self.gateway.fleet.look(|core, _| core.face(service)).map(|face| face.state);
+        match state {
+            Some(State::Running(_)) => true,
+            Some(
+                State::Asleep
+                | State::Starting { .. }
+                | State::Restarting { .. }
+                | State::Stopping
+                | State::Failed { .. }
+                | State::Unknown { .. },
+            )
+            | None => false,
         }
     }
 
@@ -294,9 +343,7 @@ impl Visit {
             Ok(place) => place,
             Err(full) => {
                 self.gateway.metrics.refused(full.kind());
-                let face = self.gateway.fleet.look(|core, _| core.face(seat.service()))?;
-                refuse::waited(self.stream, Client::of(&self.opening), &face, self.gateway.fleet.now()).await;
-                return None;
+                return self.say_of(seat.service(), motd::on_leaving).await;
             }
         };
         let close = self.gateway.close.clone();
@@ -304,65 +351,20 @@ impl Visit {
             outcome = hold::until_ready(&self.stream, &mut self.opening.raw, seat.service(), time, &self.gateway.fleet) => outcome,
             () = close.cancelled() => hold::Outcome::Over,
         };
-        match outcome {
-            hold::Outcome::Ready(target) => {
-                drop(place);
-                self.join(target, seat).await
+        drop(place);
+        self.opening.drop_late_answer();
+        match (outcome, then) {
+            (hold::Outcome::Ready(target), _) => self.join(target, seat).await,
+            (hold::Outcome::Left, _) => None,
+            (hold::Outcome::Gone, _) => {
+                let gone = motd::refused(&Refusal::UnknownHost, self.gateway.fleet.now());
+                self.say(&gone).await
             }
-            hold::Outcome::Left => None,
-            hold::Outcome::Gone => {
-                refuse::say(
-                    self.stream,
-                    Client::of(&self.opening),
-                    &Refusal::UnknownHost,
-                    self.gateway.fleet.now(),
-                )
-                .await;
-                None
-            }
-            hold::Outcome::Over | hold::Outcome::Failed => {
-                drop(place);
-                if let (hold::Outcome::Over, Some(knock)) = (&outcome, then) {
-                    return Box::pin(self.limbo(seat, knock)).await;
-                }
-                let face = self.gateway.fleet.look(|core, _| core.face(seat.service()))?;
-                refuse::waited(self.stream, Client::of(&self.opening), &face, self.gateway.fleet.now()).await;
-                None
+            (hold::Outcome::Over, Some(knock)) => Box::pin(self.limbo(seat, knock)).await,
+            (hold::Outcome::Over, None) | (hold::Outcome::Failed, _) => {
+                self.say_of(seat.service(), motd::on_leaving).await
             }
         }
-    }
-
-    async fn refuse(self: Box<Self>, refusal: Refusal, knock: &Knock) -> Option<Joined> {
-        self.gateway.metrics.refused(refusal.kind());
-        if refusal == Refusal::UnknownHost {
-            self.miss(knock);
-            if self.gateway.config.borrow().unknown_host == UnknownHost::Close {
-                return None;
-            }
-        }
-        let now = self.gateway.fleet.now();
-        match (&knock.purpose, &refusal) {
-            // Whoever is denied learns nothing, not even that there is a server.
-            (Purpose::Status, Refusal::Denied(_)) => {}
-            (Purpose::Status, _) => {
-                status::refused(self.stream, &self.opening, &refusal, now, self.deadline).await
-            }
-            (Purpose::Login(..), _) => {
-                refuse::say(self.stream, Client::of(&self.opening), &refusal, now).await
-            }
-        }
-        None
-    }
-
-    async fn too_often(self: Box<Self>, deed: Deed) -> Option<Joined> {
-        match deed {
-            Deed::Status => self.gateway.metrics.refused("status_rate"),
-            Deed::Login => {
-                self.gateway.metrics.refused("login_rate");
-                refuse::too_often(self.stream, Client::of(&self.opening)).await;
-            }
-        }
-        None
     }
 
     /// Dials, says whom we speak for if asked, and replays what the client has sent.
@@ -397,16 +399,7 @@ impl Visit {
     }
 
     fn address(&self) -> &str {
-        address_of(&self.opening.knock)
-    }
-
-    /// Nothing is more helpful to an owner than what arrived, what it means, and what it might have meant.
-    fn miss(&self, knock: &Knock) {
-        let Some(more) = self.gateway.quiet.allow_about("unknown_host", knock.source) else { return };
-        let received: String = self.address().chars().take(100).collect();
-        let host = knock.host.as_ref().map_or("", HostName::as_str);
-        let nearest = self.gateway.fleet.look(|core, _| core.routes().nearest(host));
-        tracing::info!(?received, host, ?nearest, more, "no service has this hostname");
+        asked::address_of(&self.opening.knock)
     }
 
     fn unknown_guest(&self, error: &NoGuest) {
@@ -422,55 +415,6 @@ impl Visit {
         if let Some(more) = self.gateway.quiet.allow_about("unreachable", &target.service) {
             tracing::warn!(service = %target.service, error = %chain(error), more, "a running server cannot be reached");
         }
-    }
-}
-
-fn to_core(opening: &Opening, proxies: &Proxies) -> Knock {
-    let cut = Address::cut(address_of(&opening.knock));
-    let purpose = match &opening.knock {
-        Wire::Status { .. } | Wire::LegacyPing(_) => Purpose::Status,
-        Wire::Login { handshake, start, .. } => {
-            let player = Player { name: start.name.clone(), uuid: start.uuid };
-            Purpose::Login(player, client_of(handshake, &cut, proxies.include(opening.client.ip())))
-        }
-        Wire::LegacyLogin(login) => {
-            let player = Player { name: login.name.clone(), uuid: None };
-            Purpose::Login(player, ladder::Client::default())
-        }
-    };
-    Knock { host: HostName::parse(cut.host).ok(), purpose, source: opening.client.ip(), pass: None }
-}
-
-fn client_of(handshake: &Handshake, address: &Address<'_>, from_proxy: bool) -> ladder::Client {
-    let (modded, forwarded) = match address.tail {
-        Tail::Forge(_) | Tail::Filter(Some(_)) => (true, false),
-        Tail::Forwarded(_) => (false, true),
-        Tail::None | Tail::Filter(None) | Tail::Other => (false, false),
-    };
-    ladder::Client {
-        protocol: handshake.protocol,
-        modded,
-        proxied: forwarded || from_proxy,
-        addressed: !address.host.is_empty(),
-        transferred: handshake.intent == Intent::Transfer,
-    }
-}
-
-fn address_of(knock: &Wire) -> &str {
-    match knock {
-        Wire::Status { handshake, .. } | Wire::Login { handshake, .. } => &handshake.address,
-        Wire::LegacyPing(ping) => ping.host.as_deref().unwrap_or_default(),
-        Wire::LegacyLogin(login) => login.host.as_deref().unwrap_or_default(),
-    }
-}
-
-const fn word(verdict: &Verdict) -> &'static str {
-    match verdict {
-        Verdict::Answer(_) => "answer",
-        Verdict::Forward(_) => "forward",
-        Verdict::Refuse(_) => "refuse",
-        Verdict::Relay(..) => "relay",
-        Verdict::Wait(..) => "wait",
     }
 }
 

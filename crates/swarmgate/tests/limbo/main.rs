@@ -16,9 +16,11 @@ mod common;
 mod crowd;
 mod journey;
 mod moments;
+mod proxied;
 mod rungs;
 mod session;
 mod trouble;
+mod verified;
 
 use std::time::Duration;
 

@@ -231,3 +231,38 @@ async fn what_the_server_says_of_its_start_is_shown() {
     .unwrap();
     ann.until_transferred(LIMIT).await.unwrap();
 }
+
+/// It comes when the gate no longer waits for it, and would be nonsense to the server.
+#[tokio::test]
+async fn a_late_answer_to_the_gate_does_not_reach_the_server() {
+    let (home, backend, config) = site("wait = \"hold\"\nhold = \"28s\"").await;
+    let gate = start(&home, &config).await;
+    let mut connection = Client::to(gate.address).connect(LIMIT).await.unwrap();
+    let opening =
+        [Handshake::transfer(775, "mc.example.com").packet(), LoginStart::new("Bo").packet(775)].concat();
+    connection.send(&opening).await.unwrap();
+    assert_eq!(connection.read_packet(LIMIT).await.unwrap().unwrap().id, 5);
+    gate.until("mc", "a player who waits", |service| service["seats"] == 1).await;
+    connection.send_packet(4, Body::new().string("swarmgate:pass").bool(false)).await.unwrap();
+    is_up(&backend);
+    let Outcome::Joined { .. } = connection.login_outcome(775, LIMIT).await.unwrap() else {
+        panic!("not in")
+    };
+    let state = backend.wait_for("a login", LIMIT, |state| state.logins().count() > 0).await;
+    let record = state.connections.iter().find(|record| record.login.is_some()).unwrap();
+    assert_eq!(record.bytes, opening);
+}
+
+#[tokio::test]
+async fn what_is_sent_with_the_opening_is_not_lost_in_limbo() {
+    let (home, _backend, config) = site("wait = \"world\"").await;
+    let gate = start(&home, &config).await;
+    let mut connection = Client::to(gate.address).connect(LIMIT).await.unwrap();
+    let handshake = Handshake::login(775, "mc.example.com");
+    let acknowledged = Body::new().packet(3);
+    let all = [handshake.packet(), LoginStart::new("Ann").packet(775), acknowledged].concat();
+    connection.send(&all).await.unwrap();
+    assert_eq!(connection.read_packet(LIMIT).await.unwrap().unwrap().id, 2);
+    // The offer of known packs: the gate has taken the acknowledgement.
+    assert_eq!(connection.read_packet(LIMIT).await.unwrap().unwrap().id, 0x0e);
+}

@@ -13,5 +13,6 @@ mod data;
 mod metrics;
 mod proxy;
 mod status;
+mod verified;
 mod versions;
 mod waiting;

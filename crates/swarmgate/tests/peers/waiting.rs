@@ -9,7 +9,7 @@ use swarmgate_testkit::process::Process;
 use swarmgate_testkit::wait::free_port;
 use tempfile::TempDir;
 
-use crate::common::{Gate, LIMIT, as_toml};
+use crate::common::{Config, Gate, LIMIT, as_toml};
 
 /// They say that they have no pack of the game's own, so the world is theirs where its data is known in full.
 const WAITING: [(&str, i32, &str); 8] = [
@@ -97,13 +97,18 @@ async fn botmine_gets_the_world() {
 }
 
 /// A gate with one sleeping server for each version, under its version as the hostname: `1.21.8.test`.
-struct Site {
-    gate: Gate,
+pub struct Site {
+    pub gate: Gate,
     _worlds: TempDir,
 }
 
 impl Site {
     async fn start(versions: &[&str], before: &str, keys: &str) -> Option<Self> {
+        Self::with(versions, before, keys, "").await
+    }
+
+    /// `top` stands above every table.
+    pub async fn with(versions: &[&str], before: &str, keys: &str, top: &str) -> Option<Self> {
         peers::node("serve.js")?;
         let worlds = tempfile::tempdir().unwrap();
         let mut config = String::new();
@@ -127,12 +132,12 @@ impl Site {
             )
             .unwrap();
         }
-        let gate = Gate::start(&config).await;
+        let gate = Gate::with(&Config::of(config).top(top)).await;
         Some(Self { gate, _worlds: worlds })
     }
 
     /// How the journey of each version ended.
-    async fn travel(&self, options: &[&str], versions: &[&str]) -> Vec<Value> {
+    pub async fn travel(&self, options: &[&str], versions: &[&str]) -> Vec<Value> {
         let mut travel = peers::node("travel.js").expect("as serve.js");
         let address = self.gate.address.to_string();
         let arguments = ["--connect", &address, "--host", "{version}.test"];

@@ -219,14 +219,21 @@ impl World {
             Who::Scanner => (0, "198.51.100.1".to_owned(), player("friend")),
             Who::Browser => (site, format!("s{site}.example.com"), Purpose::Status),
         };
-        let knock =
-            Knock { host: HostName::parse(&host).ok(), purpose, source: [192, 0, 2, 1].into(), pass: None };
+        let knock = Knock {
+            host: HostName::parse(&host).ok(),
+            purpose,
+            source: [192, 0, 2, 1].into(),
+            pass: None,
+            account: None,
+        };
         let before: Vec<_> = (0..SITES).map(|site| self.word(site)).collect();
         let verdict = self.both(|fleet| fleet.admit(&knock, now))?;
         let heard = match verdict {
             Verdict::Relay(..) => true,
             Verdict::Wait(..) => false,
-            Verdict::Answer(_) | Verdict::Forward(_) | Verdict::Refuse(_) => return self.absorb(),
+            Verdict::Answer(_) | Verdict::Forward(_) | Verdict::Refuse(_) | Verdict::Prove(_) => {
+                return self.absorb();
+            }
         };
         let (Verdict::Relay(seat, _) | Verdict::Wait(seat, _)) = verdict else { return Ok(()) };
         check!(self, !matches!(who, Who::Browser), "a ping took a seat");
