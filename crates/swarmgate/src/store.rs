@@ -219,10 +219,8 @@ fn is_damage(error: &DatabaseError) -> bool {
 }
 
 fn open_error(path: &Path, error: impl Into<redb::Error>) -> StoreError {
-    let source = match error.into() {
-        redb::Error::Io(error) => Box::from(error),
-        other => Box::from(other),
-    };
+    let error = error.into();
+    let source = if let redb::Error::Io(error) = error { Box::from(error) } else { Box::from(error) };
     StoreError::Open { path: path.display().to_string(), source }
 }
 
