@@ -1,5 +1,6 @@
 //! The configuration: TOML text in, a checked [`Config`] out, or everything that is wrong with it at once.
 
+mod cloudflare;
 mod docker;
 pub mod keys;
 mod limits;
@@ -7,6 +8,7 @@ mod overrides;
 mod problem;
 mod process;
 mod proxies;
+pub mod publish;
 mod reader;
 mod reference;
 mod server;
@@ -22,16 +24,19 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
+pub use self::cloudflare::{API, Cloudflare, Credential, Secret};
 pub use self::docker::{DOCKER_GRACE, Docker, EngineHost, Use};
 pub use self::limits::Limits;
 pub use self::overrides::Override;
 pub use self::problem::{Fault, Position, Problem};
 pub use self::process::ProcessServer;
 pub use self::proxies::Proxies;
+pub use self::publish::PublishedAddress;
 use self::reader::{Report, Section};
 pub use self::reference::reference;
 pub use self::server::{Kind, Server};
 use crate::fleet::Policy;
+use crate::publish::Settings;
 use crate::service::{Clients, Spec};
 
 /// Where Mojang's session server is.
@@ -58,6 +63,10 @@ pub struct Config {
     pub log: Log,
     pub proxies: Proxies,
     pub docker: Docker,
+    /// The tunnel through which services are published, if they are.
+    pub cloudflare: Option<Cloudflare>,
+    /// What is published that is no labelled service, in the file's order.
+    pub published: Vec<PublishedAddress>,
     /// What every service asks for where neither its table nor its labels say otherwise.
     pub defaults: Arc<Spec>,
     /// In the file's order.
@@ -121,12 +130,20 @@ impl Config {
         self.data_dir = directory.join(self.data_dir);
         self.control = directory.join(self.control);
         self.proxies = self.proxies.beside(directory);
+        if let Some(cloudflare) = &mut self.cloudflare {
+            cloudflare.beside(directory);
+        }
         for server in &mut self.servers {
             if let Kind::Process(process) = &mut server.kind {
                 process.directory = directory.join(&process.directory);
             }
         }
         self
+    }
+
+    /// What a service is taken to ask of its publication that does not say.
+    pub fn publish_defaults(&self) -> Settings {
+        self.cloudflare.as_ref().map(Cloudflare::defaults).unwrap_or_default()
     }
 
     /// What of it the fleet decides by.
@@ -163,6 +180,18 @@ pub fn parse(text: &str, overrides: &[Override]) -> Result<Checked, Vec<Problem>
     }
 }
 
+/// As [`overlay`], for `settings` of keys in a `[publish.NAME]`.
+pub(crate) fn overlay_publication(
+    base: &Settings,
+    settings: &[Override],
+) -> (Settings, Vec<Problem>, Vec<Problem>) {
+    let report = Report::new("", settings);
+    let root = report.document();
+    let read = root.map(|mut root| publish::read(&mut root.section_as("publish", keys::PUBLISH), base));
+    let (problems, warnings) = report.into_findings();
+    (read.unwrap_or_else(|| base.clone()), problems, warnings)
+}
+
 /// What `settings` of keys in `[defaults]` ask of one service, laid over `base`, and the problems and warnings.
 pub(crate) fn overlay(base: &Spec, settings: &[Override]) -> (Spec, Vec<Problem>, Vec<Problem>) {
     let report = Report::new("", settings);
@@ -176,6 +205,9 @@ fn read(mut root: Section<'_, '_>) -> Config {
     let listeners = listeners(&mut root);
     let listening: Vec<SocketAddr> = listeners.iter().map(|listener| listener.address).collect();
     let docker = Docker::read(root.section("docker"));
+    let cloudflare = Cloudflare::read(root.section("cloudflare"));
+    let published =
+        publish::read_all(&mut root, &cloudflare.as_ref().map(Cloudflare::defaults).unwrap_or_default());
     let (defaults, servers) = server::read(&mut root, &listening);
     let data_dir = root.path("data_dir").unwrap_or_else(|| "swarmgate-data".into());
     let config = Config {
@@ -196,12 +228,18 @@ fn read(mut root: Section<'_, '_>) -> Config {
         log: log(root.section("log")),
         proxies: Proxies::read(root.section("proxies")),
         docker,
+        cloudflare,
+        published,
         defaults: Arc::new(defaults),
         servers,
     };
     if config.servers.is_empty() && config.docker.swarm == Use::Off {
         let fix = "add a [server.NAME] for each of your servers";
         root.warning("", Fault::new("there is no server, so every hostname is unknown", fix));
+    }
+    if !config.published.is_empty() && config.cloudflare.is_none() && !root.has("cloudflare") {
+        let fix = "write a [cloudflare] with account, tunnel and token_file";
+        root.warning("publish", Fault::new("nothing is published without a tunnel", fix));
     }
     root.finish();
     config

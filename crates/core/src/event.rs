@@ -24,4 +24,22 @@ pub enum Event {
         seats: usize,
         online: u32,
     },
+    /// A hostname is published, withdrawn, in conflict, … or no longer: `state` is a word of
+    /// [`Standing`](crate::publish::plan::Standing).
+    Publication {
+        host: String,
+        service: String,
+        state: &'static str,
+        /// A sentence with the fix.
+        problem: Option<String>,
+    },
+    /// Nothing can be published, in a sentence with the fix; or it can be again.
+    Publishing {
+        problem: Option<String>,
+    },
+    /// Somebody else changed rules of a tunnel that are the gate's own.
+    Tampered {
+        /// Each as `hostname path`.
+        rules: Vec<String>,
+    },
 }

@@ -333,7 +333,7 @@ mod tests {
     fn fleet(state: State, scalable: bool) -> Fleet {
         let mut fleet = Fleet::new(policy());
         let mc = service("mc", spec(&["mc.example.com", "*.mc.example.com"]), state, scalable);
-        fleet.observe("process", Snapshot { services: vec![mc] }, Moment::START);
+        fleet.observe("process", Snapshot::of(vec![mc]), Moment::START);
         fleet
     }
 
@@ -396,7 +396,7 @@ mod tests {
             service("up", spec(&["up.example.com"]), up, true),
             service("next", holds("next.example.com"), State::Asleep, true),
         ];
-        fleet.observe("process", Snapshot { services }, Moment::START);
+        fleet.observe("process", Snapshot::of(services), Moment::START);
         fleet
     }
 

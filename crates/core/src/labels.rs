@@ -4,6 +4,7 @@
 //! understood is reported and counts as not written. mc-router's labels are read as they are.
 
 mod page;
+pub mod publish;
 mod table;
 
 use std::collections::BTreeMap;
@@ -34,7 +35,7 @@ pub struct Labelled {
     pub problems: Vec<String>,
 }
 
-/// Reads the labels that are meant for the gate; `None` if there are none.
+/// Reads the labels that make a game server of it; `None` if there are none.
 pub fn parse(labels: &Labels, base: &Spec) -> Option<Labelled> {
     let mut report = Report::default();
     let given = given(labels, &mut report)?;
@@ -57,9 +58,18 @@ pub fn parse(labels: &Labels, base: &Spec) -> Option<Labelled> {
     })
 }
 
-/// What to say about labels for the gate that stand on a Swarm service's container, where Swarm keeps them
+/// What to say about labels for the gate's games that stand on a Swarm service's container, where Swarm keeps them
 /// to itself.
 pub fn misplaced(container: &Labels) -> Vec<String> {
+    misplaced_among(container, is_for_a_game)
+}
+
+/// The same of labels that ask for publication.
+pub fn misplaced_publication(container: &Labels) -> Vec<String> {
+    misplaced_among(container, publish::is_ours)
+}
+
+fn misplaced_among(container: &Labels, is_ours: fn(&str) -> bool) -> Vec<String> {
     let ours = container.keys().filter(|key| is_ours(key));
     let say = |key| format!("{key}: it is on the container; move it to the service, below `deploy: labels:`");
     ours.map(say).collect()
@@ -87,7 +97,7 @@ type Given<'a> = BTreeMap<&'static str, Label<'a>>;
 fn given<'a>(labels: &'a Labels, report: &mut Report) -> Option<Given<'a>> {
     let mut given = Given::new();
     let mut any = false;
-    for (key, value) in labels.iter().filter(|(key, _)| is_ours(key)) {
+    for (key, value) in labels.iter().filter(|(key, _)| is_for_a_game(key)) {
         any = true;
         let Some(entry) = entry(key) else {
             report.problem(key, unknown(key));
@@ -111,8 +121,13 @@ fn given<'a>(labels: &'a Labels, report: &mut Report) -> Option<Given<'a>> {
 
 /// Whether a label of this name is meant for the gate.
 pub fn is_ours(key: &str) -> bool {
+    is_for_a_game(key) || publish::is_ours(key)
+}
+
+/// Whether it makes a game server of what has it.
+pub fn is_for_a_game(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
-    key.starts_with(PREFIX) || key.starts_with(ALIAS_PREFIX)
+    (key.starts_with(PREFIX) && !key.starts_with(publish::PREFIX)) || key.starts_with(ALIAS_PREFIX)
 }
 
 fn unknown(key: &str) -> Fault {
@@ -177,6 +192,10 @@ struct Report(Vec<String>);
 impl Report {
     fn problem(&mut self, key: &str, Fault { what, fix }: Fault) {
         self.0.push(format!("{key}: {what}; {fix}"));
+    }
+
+    fn take<T>(&mut self, label: &publish::Label<'_>, parse: impl Fn(&str) -> Result<T, Fault>) -> Option<T> {
+        parse(&label.value).map_err(|fault| self.problem(label.key, fault)).ok()
     }
 
     fn read<T>(&mut self, label: Option<&Label<'_>>, parse: impl Fn(&str) -> Result<T, Fault>) -> Option<T> {

@@ -14,6 +14,7 @@ use crate::hours::Hours;
 use crate::knock::Player;
 use crate::moment::Moment;
 use crate::name::HostPattern;
+use crate::publish::Published;
 
 /// Which orchestrator a service belongs to and what it is called there. Displayed as `source/name`.
 ///
@@ -43,7 +44,17 @@ impl fmt::Display for ServiceId {
 /// All services of one source at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Snapshot {
+    /// The game servers.
     pub services: Vec<Service>,
+    /// What is to be published, game server or not.
+    pub published: Vec<Published>,
+}
+
+impl Snapshot {
+    /// Of game servers alone.
+    pub fn of(services: Vec<Service>) -> Self {
+        Self { services, published: Vec::new() }
+    }
 }
 
 /// One service as its source saw it.

@@ -262,7 +262,14 @@ async fn follow(mut configs: watch::Receiver<Arc<Config>>, fleet: Fleet, door: A
             }
             event = events.recv() => match event {
                 Ok(Event::Changed { service, to, .. }) => metrics.changed(service.to_string(), to),
-                Ok(Event::Problem { .. } | Event::RouteConflict(_) | Event::StoppedWithPlayers { .. })
+                Ok(
+                    Event::Problem { .. }
+                    | Event::RouteConflict(_)
+                    | Event::StoppedWithPlayers { .. }
+                    | Event::Publication { .. }
+                    | Event::Publishing { .. }
+                    | Event::Tampered { .. },
+                )
                 | Err(RecvError::Lagged(_)) => {}
                 Err(RecvError::Closed) => return,
             },

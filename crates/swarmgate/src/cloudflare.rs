@@ -1,3 +1,4 @@
 //! Publishes labelled services through a Cloudflare Tunnel.
 
+pub mod asked;
 pub mod client;

@@ -10,13 +10,14 @@ use swarmgate_core::fleet::{Effect, Fleet as Core, Policy, Probe, View};
 use swarmgate_core::knock::{Knock, Seat, Verdict};
 use swarmgate_core::moment::Moment;
 use swarmgate_core::name::HostName;
-use swarmgate_core::service::{ServiceId, SourceId};
+use swarmgate_core::service::{ServiceId, Snapshot, SourceId};
 use tokio::sync::{Notify, broadcast, mpsc, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::clock::Clock;
+use crate::cloudflare::asked::Asked;
 use crate::probe;
 use crate::store::Store;
 
@@ -35,6 +36,7 @@ struct Shared {
     /// The timer must look at the next deadline again.
     due: Notify,
     sources: Mutex<HashMap<SourceId, Line>>,
+    asked: watch::Sender<Asked>,
     store: Store,
     tasks: TaskTracker,
 }
@@ -137,6 +139,7 @@ impl Fleet {
             events: broadcast::Sender::new(Self::EVENTS_KEPT),
             due: Notify::new(),
             sources: Mutex::new(HashMap::new()),
+            asked: watch::Sender::default(),
             store,
             tasks,
         };
@@ -157,6 +160,30 @@ impl Fleet {
 
     pub fn events(&self) -> broadcast::Receiver<Event> {
         self.shared.events.subscribe()
+    }
+
+    /// What services ask to be published.
+    pub fn asked(&self) -> watch::Receiver<Asked> {
+        self.shared.asked.subscribe()
+    }
+
+    /// All services of `source`.
+    pub fn observe(&self, source: SourceId, snapshot: Snapshot) {
+        self.shared.asked.send_if_modified(|asked| asked.saw(source, &snapshot.published));
+        self.with(|core, now| core.observe(source, snapshot, now));
+    }
+
+    /// `source` does not answer; what was known stands.
+    pub fn lost(&self, source: SourceId, why: &str) {
+        self.shared.asked.send_if_modified(|asked| asked.lost(source));
+        self.with(|core, now| core.lost(source, why, now));
+    }
+
+    /// Has everybody hear of it who listens.
+    pub fn tell(&self, event: Event) {
+        log(&event);
+        // Nobody listening is fine.
+        let _ = self.shared.events.send(event);
     }
 
     /// Where the loop of `source` hears what to do.
@@ -259,11 +286,7 @@ impl Fleet {
                 Effect::Scale { service, up } => self.scale(Scale { service, up }),
                 Effect::Probe(probe) => self.probe(probe),
                 Effect::Remember { service, learned } => self.shared.store.remember(&service, &learned),
-                Effect::Tell(event) => {
-                    log(&event);
-                    // Nobody listening is fine.
-                    let _ = self.shared.events.send(event);
-                }
+                Effect::Tell(event) => self.tell(event),
             }
         }
     }
@@ -300,6 +323,20 @@ fn log(event: &Event) {
         Event::StoppedWithPlayers { service, seats, online } => {
             tracing::warn!(%service, seats, online, "somebody else stopped it while players were in it");
         }
+        Event::Publication { host, service, state, problem: Some(problem) } => {
+            tracing::warn!(host, service, state, "{problem}");
+        }
+        Event::Publication { host, service, state, problem: None } => {
+            tracing::info!(host, service, state, "publication")
+        }
+        Event::Publishing { problem: Some(problem) } => tracing::warn!("publishing: {problem}"),
+        Event::Publishing { problem: None } => {
+            tracing::info!("publishing: Cloudflare and the gate agree again")
+        }
+        Event::Tampered { rules } => tracing::warn!(
+            rules = rules.join(", "),
+            "somebody else has changed rules of the tunnel that are the gate's; they are written again. One gate at most may have this `instance`"
+        ),
         Event::RouteConflict(conflict) => tracing::warn!(
             claim = conflict.claim.as_str(),
             holder = %conflict.holder,

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::keys::{KEYS, Key, ONE_SERVER_ONLY, SERVER};
+use super::keys::{KEYS, Key, ONE_SERVER_ONLY, PUBLISH, SERVER};
 use crate::motd::TOKENS;
 
 /// The whole page, Markdown.
@@ -60,13 +60,13 @@ Tokens in texts:
 const AFTER_TOKENS: &str = r#"
 A *source* is what limits count as one client: an IPv4 address, or an IPv6 /64.
 
-**Environment.** A key outside `[[listener]]` and `[server.NAME]` can be set by a variable: `SWARMGATE_` and the
+**Environment.** A key outside `[[listener]]`, `[publish.NAME]` and `[server.NAME]` can be set by a variable: `SWARMGATE_` and the
 key's path in capitals, with `_` for each dot. `SWARMGATE_LOG_LEVEL=debug` is `level` in `[log]`. Flags go before
 variables, variables before the file, the file before the defaults below.
 "#;
 
 /// Table, heading, what it is.
-const TABLES: [(&str, &str, &str); 8] = [
+const TABLES: [(&str, &str, &str); 10] = [
     ("", "At the top of the file", "Above every table."),
     (
         "listener",
@@ -81,6 +81,18 @@ const TABLES: [(&str, &str, &str); 8] = [
         "docker",
         "`[docker]`",
         "Where labelled services come from. `swarm`, `containers` and `host` change with a restart only.",
+    ),
+    (
+        "cloudflare",
+        "`[cloudflare]`",
+        "The tunnel through which web services are published, those with [labels](labels.md) `swarmgate.publish.*` and \
+         those of `[publish.NAME]`. All of it may change while the gate runs; with another tunnel or instance it begins \
+         anew, and leaves what it made in the old one.",
+    ),
+    (
+        PUBLISH,
+        "`[publish.NAME]`",
+        "One for each thing that is published and has no labels. NAME is yours to choose.",
     ),
     (
         SERVER,

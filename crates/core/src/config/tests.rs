@@ -201,39 +201,58 @@ fn overrides_have_the_last_word() {
 #[test]
 fn the_documented_defaults_are_the_defaults() {
     let server = "[server.a]\nhosts = 'a'\ncommand = 'java'\ndirectory = 'a'\naddress = '127.0.0.1:25566'\n";
-    let (top, keys) = written(|key| key.default.map(|default| default.to_string()));
+    let (top, keys, publish) = written(|key| key.default.map(|default| default.to_string()));
+    let publish = publish.replace("hosts = []\n", "");
+    let web = "[publish.a]\nhosts = 'a.example'\naddress = 'a:1'\n";
     let keys: Vec<&str> =
         keys.lines().filter(|line| !line.starts_with("hosts ") && !line.starts_with("default ")).collect();
-    let explicit = format!("{top}[defaults]\n{}\n{server}", keys.join("\n"));
-    assert_eq!(checked(&explicit, &[]).config, checked(server, &[]).config);
+    let tunnel = "cloudflare = { account = '0da42c8d2132a9ddaf714f9e7c920711', token = 'x', \
+                  tunnel = 'f70ff985-a4ef-4643-bbbc-4a0ed4fc8415' }\n";
+    let is_of_tunnel = |line: &&str| line.starts_with("cloudflare.");
+    let (of_tunnel, top): (Vec<&str>, Vec<&str>) = top.lines().partition(is_of_tunnel);
+    let of_tunnel: Vec<&str> = of_tunnel.iter().filter_map(|line| line.strip_prefix("cloudflare.")).collect();
+    let of_tunnel = of_tunnel.join(", ");
+    let explicit = format!(
+        "{}{}\n{web}{publish}[defaults]\n{}\n{server}",
+        tunnel.replace(" }", &format!(", {of_tunnel} }}")),
+        top.join("\n"),
+        keys.join("\n")
+    );
+    let silent = format!("{tunnel}{web}{server}");
+    assert_eq!(checked(&explicit, &[]).config, checked(&silent, &[]).config);
 }
 
 /// Every key is taken where the page puts it.
 #[test]
 fn the_documented_examples_are_valid() {
-    let (top, keys) = written(|key| Some(key.example.to_string()));
+    // Of these one alone can be.
+    let others = ["cloudflare.token_file", "cloudflare.key", "cloudflare.key_file", "cloudflare.email"];
+    let (top, keys, publish) = written(|key| (!others.contains(&key.path)).then(|| key.example.to_string()));
+    let publish = publish.replace("hosts = []", "hosts = 'app.example.com'");
     let mut listener = String::from("[[listener]]\n");
     for key in KEYS {
         if let Some(name) = key.path.strip_prefix("listener.") {
             let _ = writeln!(listener, "{name} = {}", key.example);
         }
     }
-    let file = format!("{top}{listener}[server.NAME]\n{keys}");
+    let file = format!("{top}{listener}[publish.NAME]\n{publish}[server.NAME]\n{keys}");
     let Checked { config, warnings } = checked(&file, &[]);
-    assert_eq!((config.servers.len(), warnings), (1, vec![]));
+    assert_eq!((config.servers.len(), config.published.len(), warnings), (1, 1, vec![]));
+    assert!(config.cloudflare.is_some());
 }
 
-/// The keys outside and inside of a server's table.
-fn written(value: impl Fn(&Key) -> Option<String>) -> (String, String) {
-    let (mut top, mut server) = (String::new(), String::new());
+/// The keys outside of the tables with names, those of a server and those of a publication.
+fn written(value: impl Fn(&Key) -> Option<String>) -> (String, String, String) {
+    let (mut top, mut server, mut publish) = (String::new(), String::new(), String::new());
     for key in KEYS.iter().filter(|key| !key.path.starts_with("listener.")) {
         let Some(value) = value(key) else { continue };
-        let _ = match key.path.strip_prefix("server.NAME.") {
-            Some(name) => writeln!(server, "{name} = {value}"),
+        let _ = match key.path.split_once(".NAME.") {
+            Some(("server", name)) => writeln!(server, "{name} = {value}"),
+            Some((_, name)) => writeln!(publish, "{name} = {value}"),
             None => writeln!(top, "{} = {value}", key.path),
         };
     }
-    (top, server)
+    (top, server, publish)
 }
 
 /// Lines that reach into every corner of the reader, right and wrong.
@@ -261,6 +280,8 @@ fn line() -> impl Strategy<Value = String> {
         "[log]",
         "[server]",
         "[clients]",
+        "[cloudflare]",
+        "[publish.a]",
     ];
     prop_oneof![
         4 => (prop::sample::select(keys), prop::sample::select(values.to_vec())).prop_map(|(k, v)| format!("{k} = {v}")),

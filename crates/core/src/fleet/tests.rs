@@ -77,7 +77,7 @@ impl World {
             scalable: true,
             problems: problems.iter().map(|&problem| problem.to_owned()).collect(),
         };
-        self.fleet.observe(FILE, Snapshot { services: vec![service] }, now);
+        self.fleet.observe(FILE, Snapshot::of(vec![service]), now);
         self.collect();
     }
 
@@ -438,7 +438,7 @@ fn starts_are_paced() {
     };
     let names = ["a", "b", "c"];
     let services = names.iter().map(|name| service(name, State::Asleep)).collect();
-    fleet.observe(FILE, Snapshot { services }, at(1));
+    fleet.observe(FILE, Snapshot::of(services), at(1));
     for name in names {
         let verdict = fleet.admit(&knock(&format!("{name}.example.com"), "Alex", "192.0.2.1"), at(2));
         assert_eq!(refusal(&verdict), "wait");
@@ -506,7 +506,7 @@ fn the_cap_on_servers_awake_is_for_joins_and_not_for_owners() {
         let mine = Spec { awake: vec![hours.clone()], ..spec(&["mine.example.com"]) };
         let services = ["one", "two"].map(|name| service(name, spec(&[&format!("{name}.example.com")])));
         let services = services.into_iter().chain([service("mine", mine)]).collect();
-        fleet.observe(FILE, Snapshot { services }, at(1));
+        fleet.observe(FILE, Snapshot::of(services), at(1));
         let join = |fleet: &mut Fleet, name: &str| {
             refusal(&fleet.admit(&knock(&format!("{name}.example.com"), "Alex", "192.0.2.1"), at(3)))
         };
@@ -520,7 +520,7 @@ fn the_cap_on_servers_awake_is_for_joins_and_not_for_owners() {
         let mut fleet = Fleet::new(Policy { awake_at_once: Some(1), ..policy() });
         let mine = Spec { awake: vec![hours.clone()], ..spec(&["mine.example.com"]) };
         let services = vec![service("one", spec(&["one.example.com"])), service("mine", mine)];
-        fleet.observe(FILE, Snapshot { services }, at(1));
+        fleet.observe(FILE, Snapshot::of(services), at(1));
         assert_eq!(join(&mut fleet, "one"), "wait");
         owner(&mut fleet);
         let started = fleet.take_effects().contains(&Effect::Scale { service: id("mine"), up: true });
@@ -663,7 +663,7 @@ fn a_name_that_no_service_has_is_answered_with_the_one_that_was_meant() {
         problems: Vec::new(),
     };
     let services = ["lobby", "minecraft_survival"].map(service).into();
-    fleet.observe(FILE, Snapshot { services }, at(1));
+    fleet.observe(FILE, Snapshot::of(services), at(1));
     assert_eq!(fleet.named("lobby"), Ok(id("lobby")));
     for (name, near) in [
         ("lobbi", Some("lobby")),

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::publish;
 use super::table::{Entry, LABELS, Own};
 
 /// The whole page, Markdown.
@@ -15,7 +16,25 @@ pub fn reference() -> String {
     for (entry, alias) in LABELS.iter().filter_map(|entry| Some((entry, entry.alias()?))) {
         let _ = writeln!(page, "| `{alias}` | `{}` |", entry.label());
     }
+    publication(&mut page);
     page
+}
+
+fn publication(page: &mut String) {
+    page.push_str(PUBLICATION);
+    for (name, kind, default, about) in publish::OWN {
+        let default = if default.is_empty() { "not set".to_owned() } else { format!("`{default}`") };
+        let _ = writeln!(page, "| `{}{name}` | {kind} | {default} | {about} |", publish::PREFIX);
+    }
+    for (name, key) in publish::settings() {
+        let default = key.default.map_or_else(|| "not set".into(), |default| format!("`{default}`"));
+        let label = name.replace('_', "-");
+        let _ = writeln!(page, "| `{}{label}` | {} | {default} | {} |", publish::PREFIX, key.kind, key.about);
+    }
+    page.push_str(PUBLICATION_ALIASES);
+    for (alias, name) in publish::ALIASES {
+        let _ = writeln!(page, "| `{}{alias}` | `{}{name}` |", publish::ALIAS_PREFIX, publish::PREFIX);
+    }
 }
 
 fn described(entry: &Entry) -> (&str, String, &str) {
@@ -76,5 +95,51 @@ They work unchanged. If a service has both, the gate's own count. An empty one c
 `{countdown}` here.
 
 | mc-router's | is the same as |
+|---|---|
+"#;
+
+const PUBLICATION: &str = r#"
+## Publication
+
+A web service with these labels is published through the tunnel that [`[cloudflare]`](configuration.md) names. A service may
+have them beside those of a game server, or alone; then the gate neither wakes it nor puts it to sleep.
+
+```yaml
+services:
+  shop:
+    image: nginx
+    networks: [edge]            # one that cloudflared is on, too
+    deploy:
+      labels:
+        swarmgate.publish.host: shop.example.com, www.shop.example.com
+        swarmgate.publish.port: 80
+```
+
+Several publications of one service have names, of your choosing; what stands without a name then speaks for all of them, except
+`host` and `path`:
+
+```yaml
+        swarmgate.publish.access: staff
+        swarmgate.publish.site.host: app.example.com
+        swarmgate.publish.site.port: 8080
+        swarmgate.publish.api.host: app.example.com
+        swarmgate.publish.api.path: ^/api
+        swarmgate.publish.api.port: 9000
+```
+
+A hostname that is not understood is reported, and the others go on. Of a publication with any other label that is not
+understood nothing is changed until it is mended: the label could be the one that keeps strangers out.
+
+| Label | Type | Default | Meaning |
+|---|---|---|---|
+"#;
+
+const PUBLICATION_ALIASES: &str = r#"
+### Labels of swarmctl
+
+They work unchanged, if `cloudflared.tunnel.enabled` is `true`, that word and no other. If a service has both, the gate's own
+count. All hostnames lead to the one port.
+
+| swarmctl's | is the same as |
 |---|---|
 "#;

@@ -4,8 +4,78 @@
 //! byte is kept as the text it came in; [`Configuration`] and [`App`] must therefore be read from JSON text
 //! (`serde_json::from_str`, also inside of a generic envelope), never by way of a `serde_json::Value`.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
+
+/// Everything that is decided by, read at one time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Actual {
+    pub configuration: Configuration,
+    /// Those that the token sees.
+    pub zones: Vec<Zone>,
+    /// The records of the zones that matter, by the zone's id, or why they could not be read.
+    pub records: BTreeMap<String, Result<Vec<Record>, String>>,
+    /// Or why it could not be read: a token need not have that right while no service asks for Access.
+    pub access: Result<Access, String>,
+}
+
+/// What Cloudflare Access has of an account.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Access {
+    pub apps: Vec<App>,
+    /// The reusable ones.
+    pub policies: Vec<Policy>,
+    pub tags: Vec<Tag>,
+}
+
+/// What a [`Step`] is answered with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    Done,
+    Configuration(Configuration),
+    Record(Record),
+    App(App),
+}
+
+impl Actual {
+    /// As it is after `step`, which was answered so.
+    pub fn absorb(&mut self, step: &Step, answer: Answer) {
+        match step {
+            Step::CreateTag { name } => {
+                self.access_mut(|access| access.tags.push(Tag { name: name.clone() }))
+            }
+            Step::DeleteApp { id, .. } | Step::UpdateApp { id, .. } => {
+                self.access_mut(|access| access.apps.retain(|app| app.id != *id));
+            }
+            Step::DeleteRecord { zone, id, .. } | Step::UpdateRecord { zone, id, .. } => {
+                self.records_mut(zone, |records| records.retain(|record| record.id != *id));
+            }
+            Step::CreateApp { .. } | Step::PutConfiguration { .. } | Step::CreateRecord { .. } => {}
+        }
+        match (step, answer) {
+            (_, Answer::Configuration(configuration)) => self.configuration = configuration,
+            (_, Answer::App(app)) => self.access_mut(|access| access.apps.push(app)),
+            (Step::CreateRecord { zone, .. } | Step::UpdateRecord { zone, .. }, Answer::Record(record)) => {
+                self.records_mut(zone, |records| records.push(record));
+            }
+            (_, Answer::Record(_) | Answer::Done) => {}
+        }
+    }
+
+    fn access_mut(&mut self, change: impl FnOnce(&mut Access)) {
+        if let Ok(access) = &mut self.access {
+            change(access);
+        }
+    }
+
+    fn records_mut(&mut self, zone: &str, change: impl FnOnce(&mut Vec<Record>)) {
+        if let Some(Ok(records)) = self.records.get_mut(zone) {
+            change(records);
+        }
+    }
+}
 
 /// `GET /accounts/{account}/cfd_tunnel/{tunnel}`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -146,6 +216,20 @@ pub enum Step {
     UpdateRecord { zone: String, id: String, record: NewRecord },
     /// `DELETE /zones/{zone}/dns_records/{id}`. That it is gone already is success.
     DeleteRecord { zone: String, id: String, name: String },
+}
+
+impl Step {
+    /// The hostname that it is about, if it is about one.
+    pub fn host(&self) -> Option<&str> {
+        match self {
+            Self::CreateApp { host, .. } | Self::UpdateApp { host, .. } | Self::DeleteApp { host, .. } => {
+                Some(host)
+            }
+            Self::CreateRecord { record, .. } | Self::UpdateRecord { record, .. } => Some(&record.name),
+            Self::DeleteRecord { name, .. } => Some(name),
+            Self::CreateTag { .. } | Self::PutConfiguration { .. } => None,
+        }
+    }
 }
 
 /// A record as it is written: always a `CNAME`.

@@ -23,6 +23,7 @@ use self::network::{Choice, Place};
 use super::swarm::reason;
 use super::{Clocks, KILLED, KILLED_CODE, UNHEALTHY_BEGINS};
 use crate::labels::{self, Labels};
+use crate::publish::{Published, Settings};
 use crate::service::{Endpoint, Running, Service, ServiceId, SourceId, Spec, State};
 
 pub const ID: SourceId = "docker";
@@ -88,14 +89,27 @@ pub struct NotAList;
 /// The ids of the containers with labels for the gate, from the answer about all of them. Those of a Swarm's tasks
 /// are the Swarm's.
 pub fn labelled(list: &Value) -> Result<Vec<String>, NotAList> {
+    Ok(listed(list)?.filter(Listed::is_ours).map(|listed| listed.id).collect())
+}
+
+/// What containers ask to be published, from the same answer. A container's name is good on every network it is on that
+/// somebody made.
+pub fn published(list: &Value, defaults: &Settings) -> Result<Vec<Published>, NotAList> {
+    let published = listed(list)?.filter(Listed::is_on_its_own).filter_map(|listed| {
+        let service = ServiceId::new(ID, listed.name());
+        labels::publish::parse(&listed.labels, service, listed.name(), defaults)
+    });
+    Ok(published.collect())
+}
+
+fn listed(list: &Value) -> Result<impl Iterator<Item = Listed>, NotAList> {
     let list = match list {
         Value::Array(list) => list.as_slice(),
         // Go writes an empty list as null.
         Value::Null => &[],
         Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => return Err(NotAList),
     };
-    let read = list.iter().filter_map(|one| Listed::deserialize(one).ok());
-    Ok(read.filter(Listed::is_ours).map(|listed| listed.id).collect())
+    Ok(list.iter().filter_map(|one| Listed::deserialize(one).ok()))
 }
 
 /// One of them, inspected; `None` if it is about to be gone.

@@ -119,7 +119,7 @@ fn as_written(config: &Config, source: &'static str) -> Snapshot {
             },
         })
     });
-    Snapshot { services: services.collect() }
+    Snapshot::of(services.collect())
 }
 
 fn human(explanation: &Explanation) -> String {

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use swarmgate_core::config::Config;
 use swarmgate_core::labels;
 use swarmgate_core::moment::Moment;
+use swarmgate_core::publish::Published;
 use swarmgate_core::service::{Snapshot, SourceId, State};
 use swarmgate_core::state::Clocks;
 use swarmgate_core::state::docker::network::Place;
@@ -71,10 +72,13 @@ impl DockerSource {
         }
     }
 
-    async fn labelled(&self) -> Result<Vec<String>, SourceError> {
+    /// The ids of the game servers, and what is to be published.
+    async fn labelled(&self) -> Result<(Vec<String>, Vec<Published>), SourceError> {
         let list = self.engine.get("/containers/json?all=1").await;
         self.engine.access().note(Need::Containers, &list);
-        docker::labelled(&list?).map_err(|error| SourceError::Unwilling(error.to_string()))
+        let (list, defaults) = (list?, self.config.borrow().publish_defaults());
+        let read = docker::labelled(&list).and_then(|ids| Ok((ids, docker::published(&list, &defaults)?)));
+        read.map_err(|error| SourceError::Unwilling(error.to_string()))
     }
 
     /// One container as it is now; `None` if it is gone.
@@ -160,7 +164,7 @@ impl Source for DockerSource {
     async fn list(&mut self, now: Moment) -> Result<Snapshot, SourceError> {
         let began = Instant::now();
         self.config.mark_unchanged();
-        let ids = self.labelled().await?;
+        let (ids, published) = self.labelled().await?;
         if !ids.is_empty() {
             self.try_calls().await;
             self.own.network(&self.engine).await;
@@ -180,7 +184,7 @@ impl Source for DockerSource {
         self.pace.saw(found.iter().map(|found| &found.service), now + began.elapsed());
         let services = found.iter().map(|found| found.service.clone()).collect();
         self.known = found.into_iter().map(|found| (Arc::clone(&found.service.id.name), found)).collect();
-        Ok(Snapshot { services })
+        Ok(Snapshot { services, published })
     }
 
     async fn changed(&mut self) {

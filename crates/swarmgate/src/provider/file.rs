@@ -1,9 +1,10 @@
-//! Static backends: servers of the configuration that only have an address.
+//! Static backends: servers of the configuration that only have an address, and what else it says is published.
 
 use std::sync::Arc;
 
-use swarmgate_core::config::{Config, Kind, Server};
+use swarmgate_core::config::{Config, Kind, PublishedAddress, Server};
 use swarmgate_core::moment::Moment;
+use swarmgate_core::publish::Published;
 use swarmgate_core::service::{Running, Service, ServiceId, Snapshot, SourceId, State};
 use tokio::sync::watch;
 
@@ -29,7 +30,8 @@ impl Source for FileSource {
 
     async fn list(&mut self, _now: Moment) -> Result<Snapshot, SourceError> {
         let config = self.config.borrow_and_update().clone();
-        Ok(Snapshot { services: config.servers.iter().filter_map(service).collect() })
+        let services = config.servers.iter().filter_map(service).collect();
+        Ok(Snapshot { services, published: config.published.iter().map(published).collect() })
     }
 
     async fn changed(&mut self) {
@@ -56,4 +58,13 @@ fn service(server: &Server) -> Option<Service> {
         scalable: false,
         problems: Vec::new(),
     })
+}
+
+fn published(address: &PublishedAddress) -> Published {
+    Published {
+        service: ServiceId::new(ID, &address.name),
+        publications: vec![address.publication.clone()],
+        unclear: false,
+        problems: Vec::new(),
+    }
 }

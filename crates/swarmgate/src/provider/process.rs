@@ -190,7 +190,7 @@ impl Source for ProcessSource {
         self.next_start = None;
         let services = config.servers.iter().map(|server| self.service(server, now)).collect();
         self.report_left_over(&config);
-        Ok(Snapshot { services })
+        Ok(Snapshot::of(services))
     }
 
     async fn changed(&mut self) {

@@ -194,7 +194,8 @@ impl Source for SwarmSource {
         self.pace.saw(found.iter().map(|found| &found.service), now);
         let services = found.iter().map(|found| found.service.clone()).collect();
         self.known = found.into_iter().map(|found| (Arc::clone(&found.service.id.name), found)).collect();
-        Ok(Snapshot { services })
+        let published = survey.published(&self.config.borrow().publish_defaults());
+        Ok(Snapshot { services, published })
     }
 
     async fn changed(&mut self) {

@@ -46,7 +46,7 @@ async fn list<S: Source>(source: &mut S, fleet: &Fleet, complaint: &mut String) 
             if !std::mem::take(complaint).is_empty() {
                 tracing::info!(source = id, "the source answers again");
             }
-            fleet.with(|core, now| core.observe(id, snapshot, now));
+            fleet.observe(id, snapshot);
             true
         }
         Err(error) => {
@@ -59,7 +59,7 @@ async fn list<S: Source>(source: &mut S, fleet: &Fleet, complaint: &mut String) 
                     "the source does not answer; what was known stands"
                 );
             }
-            fleet.with(|core, now| core.lost(id, &text, now));
+            fleet.lost(id, &text);
             *complaint = text;
             false
         }

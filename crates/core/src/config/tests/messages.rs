@@ -66,6 +66,49 @@ wake_rate = '1/s'",
             ],
         ),
         (
+            "[cloudflare]
+account = 'me@example.com'
+tunnel = 'home'
+instance = 'Home gate'
+team = 'acme.example.com'
+grace = '30'
+max_deletions = 0
+[publish.shop]
+hosts = 'shop, shop.example.com:80'
+address = 'http://shop'
+path = '('
+origin.connect_timeout = '1500ms'",
+            &[
+                r#"1:2 cloudflare: nothing says with which rights; write token_file = "..." with the file of an API token"#,
+                r#"2:11 cloudflare.account: "me@example.com" is not the id of an account; write the 32 hexadecimal digits after dash.cloudflare.com/ in the dashboard's address"#,
+                r#"3:10 cloudflare.tunnel: "home" is not the id of a tunnel; write the tunnel's UUID, such as "f70ff985-a4ef-4643-bbbc-4a0ed4fc8415", not its name or token"#,
+                r#"4:12 cloudflare.instance: "Home gate" cannot be the name of a gate; use up to 32 of a to z, 0 to 9 and '-'"#,
+                r#"5:8 cloudflare.team: "acme.example.com" is not the name of a team; write what stands before .cloudflareaccess.com"#,
+                r#"6:9 cloudflare.grace: 30 has no unit; write "30s" for seconds, "30m" for minutes or "30h" for hours"#,
+                "7:17 cloudflare.max_deletions: 0 is out of range; write a whole number from 1 to 1000000000",
+                r#"9:9 publish.shop.hosts: "shop" is not a name below a domain; write a name such as "app.example.com" or "*.example.com", without scheme, port or path"#,
+                r#"9:9 publish.shop.hosts: "shop.example.com:80" is not a hostname: ':' is not a character a hostname may have; write a name such as "app.example.com" or "*.example.com", without scheme, port or path"#,
+                r#"10:11 publish.shop.address: "http://shop" is not an address of a service; write it as "host:port", such as "web:8080" or "[2001:db8::7]:80""#,
+                r#"11:8 publish.shop.path: "(" is not a path: a '(' is not closed; write a regular expression such as "^/api(/|$)""#,
+                r#"12:26 publish.shop.origin.connect_timeout: "1500ms" is not a whole number of seconds; write "1s" or more, without a fraction"#,
+            ],
+        ),
+        (
+            "[cloudflare]
+tunnel = 'f70ff985-a4ef-4643-bbbc-4a0ed4fc8415'
+token = 'x'
+key = 'y'
+tokenfile = 'z'
+[publish.shop]",
+            &[
+                r#"1:2 cloudflare: nothing says which account is meant; write account = "..." with the account's id"#,
+                "4:7 cloudflare.key: there is a token, too; leave the token: it can do no more than it must",
+                "5:1 cloudflare.tokenfile: there is no such key; did you mean 'token_file'?",
+                r#"6:10 publish.shop: no hostname leads to it; write hosts = ["app.example.com"]"#,
+                r#"6:10 publish.shop: nothing says where it is; write address = "host:port", as the connector reaches it"#,
+            ],
+        ),
+        (
             "[limits]
 wake_rate = '0/s'
 wake_burst = 0

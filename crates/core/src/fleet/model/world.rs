@@ -394,7 +394,7 @@ impl World {
     fn look(&mut self) -> Checked {
         let now = self.now;
         let services = self.sites.iter().filter_map(|site| site.seen(now)).collect();
-        let snapshot = Snapshot { services };
+        let snapshot = Snapshot::of(services);
         let news = self.delivered.as_ref() != Some(&snapshot) || self.naive.iter().any(|naive| naive.stale);
         if self.lost || !(news || self.relist) {
             return Ok(());

@@ -156,10 +156,18 @@ pub struct Attachment {
 }
 
 impl Listed {
+    /// Whether it is a game server.
     pub(super) fn is_ours(&self) -> bool {
-        let of_a_swarm = self.labels.contains_key("com.docker.swarm.service.id");
-        let has_labels = self.labels.keys().any(|key| labels::is_ours(key));
-        has_labels && !of_a_swarm && !self.is_a_replacement()
+        self.is_on_its_own() && self.labels.keys().any(|key| labels::is_for_a_game(key))
+    }
+
+    /// Neither a task of a Swarm nor about to be another's.
+    pub(super) fn is_on_its_own(&self) -> bool {
+        !self.labels.contains_key("com.docker.swarm.service.id") && !self.is_a_replacement()
+    }
+
+    pub(super) fn name(&self) -> &str {
+        self.names.first().map(|name| name.trim_start_matches('/')).unwrap_or_default()
     }
 
     /// Compose calls a container so while the one that it replaces still exists: for that moment there are two of
@@ -167,8 +175,7 @@ impl Listed {
     fn is_a_replacement(&self) -> bool {
         let is_hex = |text: &str| text.len() == 12 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
         let by_compose = self.labels.contains_key("com.docker.compose.project");
-        let name = self.names.first().map(|name| name.trim_start_matches('/')).unwrap_or_default();
-        by_compose && name.split_once('_').is_some_and(|(prefix, _)| is_hex(prefix))
+        by_compose && self.name().split_once('_').is_some_and(|(prefix, _)| is_hex(prefix))
     }
 }
 

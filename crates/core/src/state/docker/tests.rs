@@ -208,6 +208,22 @@ fn what_is_not_understood_is_unknown() {
 }
 
 #[test]
+fn what_is_only_published_is_no_game_server() {
+    let web = json!({"swarmgate.publish.host": "a.example.com", "swarmgate.publish.port": "80"});
+    let mut of_a_swarm = web.clone();
+    of_a_swarm["com.docker.swarm.service.id"] = json!("x");
+    let list = json!([
+        {"Id": "1", "Names": ["/web"], "Labels": web},
+        {"Id": "2", "Names": ["/task"], "Labels": of_a_swarm},
+        {"Id": "3", "Names": ["/mc"], "Labels": {"swarmgate.host": "mc.example"}},
+    ]);
+    assert_eq!(labelled(&list), Ok(vec!["3".to_owned()]));
+    let published = published(&list, &Settings::default()).unwrap();
+    let [web] = published.as_slice() else { panic!("{published:?}") };
+    assert_eq!((web.service.to_string(), web.publications.len()), ("docker/web".to_owned(), 1));
+}
+
+#[test]
 fn only_plain_containers_with_labels_are_ours() {
     let one = |id: &str, name: &str, labels: Value| json!({"Id": id, "Names": [name], "Labels": labels});
     let compose = json!({"swarmgate.host": "a", "com.docker.compose.project": "p"});

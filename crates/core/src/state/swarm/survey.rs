@@ -11,6 +11,7 @@ use super::api::{self, Node, Task};
 use super::network::{self, Choice};
 use super::{Belief, Believed, Clocks, advice};
 use crate::labels::{self, Labelled, Labels};
+use crate::publish::{Published, Settings};
 use crate::service::{Endpoint, Service, ServiceId, SourceId, Spec, State};
 use crate::state::OwnNetwork;
 
@@ -73,6 +74,23 @@ impl Survey {
             self.service(service, tasks, around)
         });
         ours.collect()
+    }
+
+    /// What the services ask to be published. A Swarm's names for them are good on every network they are on.
+    pub fn published(&self, defaults: &Settings) -> Vec<Published> {
+        let published = self.services.iter().filter_map(|raw| {
+            let name = text(raw, "/Spec/Name");
+            let service = ServiceId::new(ID, name);
+            let misplaced = labels(raw, "/Spec/TaskTemplate/ContainerSpec/Labels");
+            let misplaced = labels::misplaced_publication(&misplaced);
+            let read = labels::publish::parse(&labels(raw, "/Spec/Labels"), service.clone(), name, defaults);
+            let nothing =
+                Published { service, publications: Vec::new(), unclear: true, problems: Vec::new() };
+            let mut published = read.or_else(|| (!misplaced.is_empty()).then_some(nothing))?;
+            published.problems.extend(misplaced);
+            Some(published)
+        });
+        published.collect()
     }
 
     /// The networks of the task whose container's id begins so, if it is a task of this Swarm.
@@ -296,6 +314,23 @@ pub(super) mod tests {
         assert_eq!(found[0].service.id.to_string(), "swarm/mc");
         assert_eq!((found[0].service.state.clone(), found[0].service.scalable), (State::Asleep, true));
         assert_eq!((found[0].version, found[0].service.problems.len()), (7, 0));
+    }
+
+    #[test]
+    fn what_is_only_published_is_no_game_server() {
+        let web = json!({"swarmgate.publish.host": "a.example.com", "swarmgate.publish.port": "80"});
+        let mut hidden = service("hidden", 1, json!({}));
+        hidden["Spec"]["TaskTemplate"]["ContainerSpec"]["Labels"] = web.clone();
+        let services = json!([service("shop_web", 0, web), service("mc", 0, host()), hidden]);
+        let games = survey(services.clone(), json!(null), None);
+        assert_eq!(games.iter().map(|game| &*game.service.id.name).collect::<Vec<_>>(), ["mc"]);
+        assert!(games[0].service.problems.is_empty());
+        let published =
+            Survey::new(services, json!(null), Vec::new()).unwrap().published(&Settings::default());
+        let [web, hidden] = published.as_slice() else { panic!("{published:?}") };
+        assert_eq!(web.publications[0].target.as_ref().unwrap().to_string(), "shop_web:80");
+        assert!(web.problems.is_empty() && hidden.publications.is_empty());
+        assert!(hidden.problems[0].contains("move it to the service"), "{:?}", hidden.problems);
     }
 
     #[test]

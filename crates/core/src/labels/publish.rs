@@ -1,0 +1,491 @@
+//! Labels that ask for publication: `swarmgate.publish.KEY` for the service, `swarmgate.publish.NAME.KEY` for one of
+//! several publications, and those of swarmctl.
+//!
+//! A label that is not understood may be the one that keeps strangers out. So nothing is changed about the hostnames it
+//! could speak of until it is mended.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Labels, Report, truth};
+use crate::config::keys::{KEYS, Key};
+use crate::config::publish::{address, host, port};
+use crate::config::{Fault, Override, overlay_publication, value};
+use crate::name::HostPattern;
+use crate::publish::{Publication, Published, Settings, Target};
+use crate::service::ServiceId;
+
+pub const PREFIX: &str = "swarmgate.publish.";
+/// swarmctl's.
+pub const ALIAS_PREFIX: &str = "cloudflared.tunnel.";
+
+/// What a label says that is no key of `[publish.NAME]`: name, type, default and meaning.
+pub(super) const OWN: [(&str, &str, &str, &str); 3] = [
+    (
+        "host",
+        "list of hostnames",
+        "",
+        "The hostnames under which it is to be found. `*.example.com` is every name below `example.com`; an exact name goes first.",
+    ),
+    ("port", "number", "", "The port that it listens on, inside the container. Required."),
+    (
+        "address",
+        "text",
+        "",
+        "The name or IP address at which the connector finds it. Without it: the name of the service in the Swarm, of the container elsewhere; the connector must share a network with it.",
+    ),
+];
+
+/// Keys that stand in `[publish.NAME]` and have another name, or no place, among labels.
+const OF_FILES: [&str; 2] = ["hosts", "address"];
+
+/// What swarmctl's labels are here. `N` is any one part.
+pub(super) const ALIASES: [(&str, &str); 4] =
+    [("port", "port"), ("hostname", "host"), ("N.hostname", "host"), ("access.policy", "access")];
+
+/// Whether a label of this name asks for publication.
+pub fn is_ours(key: &str) -> bool {
+    let key = key.to_ascii_lowercase();
+    key.starts_with(PREFIX) || key.starts_with(ALIAS_PREFIX)
+}
+
+/// The keys of `[publish.NAME]` that are labels, too.
+pub(super) fn settings() -> impl Iterator<Item = (&'static str, &'static Key)> {
+    let keys = KEYS.iter().filter_map(|key| Some((key.path.strip_prefix("publish.NAME.")?, key)));
+    keys.filter(|(name, _)| !OF_FILES.contains(name))
+}
+
+/// Reads the labels of `service` that ask for publication; `None` if there are none. The connector finds it as `name`.
+pub fn parse(labels: &Labels, service: ServiceId, name: &str, base: &Settings) -> Option<Published> {
+    let mut report = Report::default();
+    let given = Given::read(labels, &mut report)?;
+    let common = given.groups.get("").cloned().unwrap_or_default();
+    let has_hosts = |group: &Group<'_>| group.contains_key("host");
+    let (mut publications, mut unclear) = (Vec::new(), given.unclear);
+    for (group, own) in given.groups.iter().filter(|(name, own)| !name.is_empty() || has_hosts(own)) {
+        // What stands without a name speaks for all, but for what tells them apart.
+        let mut asked = own.clone();
+        let shared = common.iter().filter(|(key, _)| !["host", "path"].contains(key));
+        shared.for_each(|(key, label)| {
+            asked.entry(key).or_insert_with(|| label.clone());
+        });
+        let held = given.held.get(*group).or_else(|| given.held.get("")).cloned();
+        let before = report.0.len();
+        let hosts = hosts(group, asked.get("host"), &mut report);
+        unclear |= report.0.len() > before;
+        publications.push(publication(group, &asked, hosts, name, base, held, &mut report));
+    }
+    if publications.is_empty() {
+        report
+            .problem(PREFIX, Fault::new("no hostname is named", format!("add {PREFIX}host=app.example.com")));
+    }
+    let mut problems = report.0;
+    let mut told = BTreeSet::new();
+    problems.retain(|problem| told.insert(problem.clone()));
+    Some(Published { service, publications, unclear, problems })
+}
+
+fn publication(
+    group: &str,
+    asked: &Group<'_>,
+    hosts: Vec<HostPattern>,
+    name: &str,
+    base: &Settings,
+    held: Option<String>,
+    report: &mut Report,
+) -> Publication {
+    let before = report.0.len();
+    let number = asked.get("port").and_then(|label| report.take(label, port));
+    if !asked.contains_key("port") {
+        let key = label(group, "port");
+        report.problem(&key, Fault::new("nothing says which port it listens on", format!("add {key}=8080")));
+    }
+    let at = match asked.get("address") {
+        Some(label) => report.take(label, address),
+        None => Some(name.to_owned()),
+    };
+    let target = at.zip(number).map(|(host, port)| Target { host, port });
+    let settings = read_settings(asked, base, report);
+    let wrong = report.0.get(before).cloned();
+    Publication { hosts, target, settings, held: held.or(wrong) }
+}
+
+fn hosts(group: &str, written: Option<&Label<'_>>, report: &mut Report) -> Vec<HostPattern> {
+    let mut hosts = Vec::new();
+    let Some(written) = written else {
+        let key = label(group, "host");
+        report.problem(&key, Fault::new("no hostname leads to it", format!("add {key}=app.example.com")));
+        return hosts;
+    };
+    for part in value::parts(&written.value) {
+        match host(part) {
+            Ok(host) if hosts.contains(&host) => {}
+            Ok(host) => hosts.push(host),
+            Err(fault) => report.problem(written.key, fault),
+        }
+    }
+    hosts
+}
+
+/// The labels that are keys of the configuration, read as there.
+fn read_settings(asked: &Group<'_>, base: &Settings, report: &mut Report) -> Settings {
+    let mut overrides = Vec::new();
+    for (name, key) in settings() {
+        let Some(label) = asked.get(name) else { continue };
+        let path = format!("publish.{name}");
+        match key.kind {
+            "true or false" => {
+                let truth = report.take(label, truth);
+                let truth = truth.map(|truth| if truth { "true" } else { "false" });
+                overrides.extend(truth.map(|truth| Override::from_flag(label.key, &path, truth)));
+            }
+            "number" => overrides.push(Override::from_flag(label.key, &path, &label.value)),
+            _ => overrides.push(Override::from_label(label.key, &path, &label.value)),
+        }
+    }
+    let (settings, problems, _) = overlay_publication(base, &overrides);
+    report.0.extend(problems.iter().map(ToString::to_string));
+    settings
+}
+
+/// One label as it counts.
+#[derive(Debug, Clone)]
+pub(super) struct Label<'a> {
+    pub key: &'a str,
+    pub value: String,
+}
+
+/// By key, with `_` where the label has `-`.
+type Group<'a> = BTreeMap<&'static str, Label<'a>>;
+
+#[derive(Debug, Default)]
+struct Given<'a> {
+    /// By name; the one without a name speaks for all.
+    groups: BTreeMap<&'a str, Group<'a>>,
+    /// What is not understood of each.
+    held: BTreeMap<&'a str, String>,
+    /// They are switched on by a word that is not understood.
+    unclear: bool,
+}
+
+impl<'a> Given<'a> {
+    fn read(labels: &'a Labels, report: &mut Report) -> Option<Self> {
+        let mut given = Self::default();
+        let mut any = false;
+        for (key, value) in labels.iter().filter(|(key, _)| key.to_ascii_lowercase().starts_with(PREFIX)) {
+            any = true;
+            let value = report.unquoted(key, value).trim().to_owned();
+            match key.strip_prefix(PREFIX).and_then(split) {
+                Some((group, name)) => {
+                    given.groups.entry(group).or_default().insert(name, Label { key, value });
+                }
+                None => given.unknown(key, report),
+            }
+        }
+        any |= given.read_aliases(labels, report);
+        any.then_some(given)
+    }
+
+    /// As swarmctl reads them: only the word `true` switches them on, and all hostnames lead to one port. Ours go first.
+    fn read_aliases(&mut self, labels: &'a Labels, report: &mut Report) -> bool {
+        let is_ours = |key: &str| key.to_ascii_lowercase().starts_with(ALIAS_PREFIX);
+        let ours: Vec<_> = labels.iter().filter(|(key, _)| is_ours(key)).collect();
+        let switch = labels.get("cloudflared.tunnel.enabled").map(|value| value.trim());
+        match switch {
+            Some("true") => {}
+            Some("false") | None if ours.is_empty() || switch.is_some() => return false,
+            Some(_) | None => {
+                let fault =
+                    Fault::new("only the word true publishes it", "write cloudflared.tunnel.enabled=true");
+                report.problem("cloudflared.tunnel.enabled", fault);
+                self.unclear = true;
+                return true;
+            }
+        }
+        let own: BTreeSet<&str> =
+            self.groups.get("").into_iter().flat_map(|group| group.keys().copied()).collect();
+        for (key, value) in ours {
+            let rest = key.strip_prefix(ALIAS_PREFIX).unwrap_or_default();
+            let name = match rest.rsplit_once('.') {
+                _ if rest == "enabled" => continue,
+                Some((part, "hostname")) if !part.contains('.') => Some("host"),
+                Some(_) | None => ALIASES.iter().find(|(alias, _)| *alias == rest).map(|(_, name)| *name),
+            };
+            let Some(name) = name else {
+                self.unknown(key, report);
+                continue;
+            };
+            let value = value.trim();
+            if own.contains(name) || value.is_empty() {
+                continue;
+            }
+            let group = self.groups.entry("").or_default();
+            match group.get_mut(name).filter(|_| name == "host") {
+                Some(hosts) => hosts.value = format!("{},{value}", hosts.value),
+                None => drop(group.insert(name, Label { key, value: value.to_owned() })),
+            }
+        }
+        true
+    }
+
+    fn unknown(&mut self, key: &'a str, report: &mut Report) {
+        let group = key.strip_prefix(PREFIX).and_then(|rest| rest.split_once('.')).map(|(group, _)| group);
+        let group =
+            group.filter(|group| !names().any(|name| name.split('.').next() == Some(group))).unwrap_or("");
+        let fix = match value::nearest(key, known(group).iter().map(String::as_str)) {
+            Some(near) => format!("did you mean {near}?"),
+            None => "docs/labels.md lists all there are".to_owned(),
+        };
+        report.problem(key, Fault::new("there is no such label", fix));
+        if let Some(problem) = report.0.last() {
+            self.held.insert(group, problem.clone());
+        }
+    }
+}
+
+/// `api.path` → the group `api` and its key `path`; `path` alone is of no group.
+fn split(rest: &str) -> Option<(&str, &'static str)> {
+    let named = |text: &str| {
+        let text = text.replace('-', "_");
+        names().find(|name| *name == text)
+    };
+    if let Some(name) = named(rest) {
+        return Some(("", name));
+    }
+    let (group, rest) = rest.split_once('.')?;
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+    let is_key = names().any(|name| name.split('.').next() == Some(group));
+    if group.is_empty() || is_key || !group.chars().all(plain) {
+        return None;
+    }
+    Some((group, named(rest)?))
+}
+
+fn names() -> impl Iterator<Item = &'static str> {
+    OWN.iter().map(|(name, ..)| *name).chain(settings().map(|(name, _)| name))
+}
+
+/// `swarmgate.publish.api.delete-dns-on-removal`
+fn label(group: &str, name: &str) -> String {
+    let dot = if group.is_empty() { "" } else { "." };
+    format!("{PREFIX}{group}{dot}{}", name.replace('_', "-"))
+}
+
+/// Every label of a group, and every alias, for whoever mistyped one.
+fn known(group: &str) -> Vec<String> {
+    let aliases = ALIASES.iter().map(|(alias, _)| format!("{ALIAS_PREFIX}{alias}"));
+    names().map(|name| label(group, name)).chain(aliases).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(written: &[(&str, &str)]) -> Published {
+        let labels = written.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
+        parse(&labels, ServiceId::new("swarm", "shop_web"), "shop_web", &Settings::default()).unwrap()
+    }
+
+    /// Each as `hosts path -> scheme://target`.
+    fn shown(published: &Published) -> Vec<String> {
+        let shown = published.publications.iter().map(|publication| {
+            let hosts: Vec<String> = publication.hosts.iter().map(ToString::to_string).collect();
+            let target = publication.target.as_ref().map(ToString::to_string).unwrap_or_default();
+            let path = publication.settings.path.clone().unwrap_or_default();
+            format!("{}{path} -> {}://{target}", hosts.join(","), publication.settings.scheme)
+        });
+        shown.collect()
+    }
+
+    #[test]
+    fn a_host_and_a_port_are_enough() {
+        let read = read(&[
+            ("swarmgate.publish.host", "App.example.com, www.example.com"),
+            ("swarmgate.publish.port", "80"),
+        ]);
+        assert_eq!(shown(&read), ["app.example.com,www.example.com -> http://shop_web:80"]);
+        assert_eq!((&read.problems, &read.publications[0].held), (&vec![], &None));
+        assert_eq!(read.publications[0].settings, Settings::default());
+    }
+
+    #[test]
+    fn each_hostname_may_have_its_own_port_path_scheme_and_options() {
+        let read = read(&[
+            ("swarmgate.publish.port", "80"),
+            ("swarmgate.publish.access", "staff, owners"),
+            ("swarmgate.publish.origin.connect-timeout", "5s"),
+            ("swarmgate.publish.site.host", "app.example.com"),
+            ("swarmgate.publish.api.host", "app.example.com"),
+            ("swarmgate.publish.api.path", "^/api"),
+            ("swarmgate.publish.api.port", "9000"),
+            ("swarmgate.publish.api.scheme", "https"),
+            ("swarmgate.publish.api.address", "tasks.api"),
+            ("swarmgate.publish.api.origin.no_tls_verify", "yes"),
+            ("swarmgate.publish.api.origin.keep-alive-connections", "7"),
+            ("swarmgate.publish.api.delete-dns-on-removal", "true"),
+        ]);
+        assert_eq!(read.problems, Vec::<String>::new());
+        assert_eq!(
+            shown(&read),
+            ["app.example.com^/api -> https://tasks.api:9000", "app.example.com -> http://shop_web:80"]
+        );
+        let [api, site] = read.publications.as_slice() else { panic!("{read:?}") };
+        assert_eq!((&api.settings.access, api.settings.delete_dns), (&site.settings.access, true));
+        assert_eq!(site.settings.access, ["staff", "owners"]);
+        let options = json!({"connectTimeout": 5, "keepAliveConnections": 7, "noTLSVerify": true});
+        assert_eq!(json!(api.settings.origin.0), options);
+    }
+
+    #[test]
+    fn labels_of_swarmctl_work_unchanged() {
+        let read = read(&[
+            ("cloudflared.tunnel.enabled", "true"),
+            ("cloudflared.tunnel.port", "8080"),
+            ("cloudflared.tunnel.hostname", "a.example.com, b.example.com,"),
+            ("cloudflared.tunnel.2.hostname", "c.example.com"),
+            ("cloudflared.tunnel.access.policy", "f174e90a-fafe-4643-bbbc-4a0ed4fc8415"),
+            ("foo.bar.hostname", "d.example.com"),
+        ]);
+        assert_eq!(read.problems, Vec::<String>::new());
+        let hosts: BTreeSet<String> = read.publications[0].hosts.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            hosts.into_iter().collect::<Vec<_>>(),
+            ["a.example.com", "b.example.com", "c.example.com"]
+        );
+        assert_eq!(read.publications[0].target.as_ref().unwrap().to_string(), "shop_web:8080");
+        assert_eq!(read.publications[0].settings.access, ["f174e90a-fafe-4643-bbbc-4a0ed4fc8415"]);
+    }
+
+    #[test]
+    fn swarmctls_switch_is_one_word_and_ours_go_first() {
+        let service = || ServiceId::new("swarm", "a");
+        let off: Labels =
+            [("cloudflared.tunnel.enabled", "false"), ("cloudflared.tunnel.hostname", "a.example.com")]
+                .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                .into();
+        assert_eq!(parse(&off, service(), "a", &Settings::default()), None);
+        for switch in ["True", "1", "yes"] {
+            let odd = read(&[
+                ("cloudflared.tunnel.enabled", switch),
+                ("cloudflared.tunnel.hostname", "a.example.com"),
+            ]);
+            assert!(odd.publications.is_empty() && odd.problems[0].contains("only the word true"), "{odd:?}");
+        }
+        let both = read(&[
+            ("cloudflared.tunnel.enabled", "true"),
+            ("cloudflared.tunnel.port", "1"),
+            ("cloudflared.tunnel.hostname", "a.example.com"),
+            ("swarmgate.publish.port", "2"),
+            ("swarmgate.publish.host", "b.example.com"),
+        ]);
+        assert_eq!(shown(&both), ["b.example.com -> http://shop_web:2"]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_fix_and_holds_its_own_hostnames_only() {
+        for (key, value, problem) in [
+            (
+                "swarmgate.publish.api.prot",
+                "1",
+                "swarmgate.publish.api.prot: there is no such label; did you mean swarmgate.publish.api.port?",
+            ),
+            (
+                "swarmgate.publish.api.port",
+                "http",
+                "swarmgate.publish.api.port: \"http\" is not a port; write a number from 1 to 65535",
+            ),
+            (
+                "swarmgate.publish.api.path",
+                "/(",
+                "swarmgate.publish.api.path: \"/(\" is not a path: a '(' is not closed; write a regular expression such as \"^/api(/|$)\"",
+            ),
+            (
+                "swarmgate.publish.api.scheme",
+                "htps",
+                "swarmgate.publish.api.scheme: \"htps\" is not a value of this key; did you mean \"https\"?",
+            ),
+            (
+                "swarmgate.publish.api.dns",
+                "maybe",
+                "swarmgate.publish.api.dns: \"maybe\" is neither true nor false; write true or false",
+            ),
+            (
+                "swarmgate.publish.api.origin.tls-timeout",
+                "1.5s",
+                "swarmgate.publish.api.origin.tls-timeout: \"1.5s\" is not a whole number of seconds; write \"1s\" or more, without a fraction",
+            ),
+            (
+                "swarmgate.publish.api.address",
+                "web:80",
+                "swarmgate.publish.api.address: \"web:80\" is not where a service can be: ':' is not a character a hostname may have; write a name such as \"web\" or \"tasks.web\", or an IP address, without scheme and port",
+            ),
+        ] {
+            let mut written = vec![
+                ("swarmgate.publish.site.host", "site.example.com"),
+                ("swarmgate.publish.site.port", "80"),
+                ("swarmgate.publish.api.host", "api.example.com"),
+                ("swarmgate.publish.api.port", "81"),
+            ];
+            written.retain(|(there, _)| *there != key);
+            written.push((key, value));
+            let read = read(&written);
+            assert_eq!(read.problems, [problem]);
+            let held: Vec<_> =
+                read.publications.iter().map(|publication| publication.held.as_deref()).collect();
+            assert_eq!(held, [Some(problem), None], "{key}");
+        }
+    }
+
+    #[test]
+    fn a_slip_that_could_be_about_anything_holds_everything() {
+        for key in
+            ["swarmgate.publish.acess", "cloudflared.tunnel.acces.policy", "swarmgate.publish.origin.x"]
+        {
+            let read = read(&[
+                ("cloudflared.tunnel.enabled", "true"),
+                ("swarmgate.publish.a.host", "a.example.com"),
+                ("swarmgate.publish.b.host", "b.example.com"),
+                ("swarmgate.publish.port", "80"),
+                (key, "staff"),
+            ]);
+            assert!(read.publications.iter().all(|publication| publication.held.is_some()), "{key}");
+        }
+    }
+
+    #[test]
+    fn good_hostnames_stay_beside_a_bad_one() {
+        for bad in [
+            "b c",
+            "a.example.com:80",
+            "http://a.example.com",
+            "localhost",
+            "192.0.2.1",
+            "*",
+            "a.*.example.com",
+        ] {
+            let read = read(&[
+                ("swarmgate.publish.host", &format!("{bad}, app.example.com")),
+                ("swarmgate.publish.port", "80"),
+            ]);
+            let publication = &read.publications[0];
+            assert_eq!((read.problems.len(), publication.hosts.len(), read.unclear), (1, 1, true), "{bad}");
+            assert_eq!(publication.held, None);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_label_panics(
+            key in prop_oneof![
+                prop::sample::select(known("api")),
+                "(swarmgate.publish|cloudflared.tunnel)\\.\\PC{0,12}",
+            ],
+            value in "\\PC{0,24}",
+        ) {
+            let labels = [(key, value)].into();
+            let _ = parse(&labels, ServiceId::new("swarm", "a"), "a", &Settings::default());
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! The Access application of one hostname.
+
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+use super::judge::Go;
+use super::{Input, Standing};
+use crate::name::HostPattern;
+use crate::publish::actual::{Access, App, Policy, Step};
+use crate::publish::wanted::Host;
+
+/// Stands for the audience of an application that this very plan creates.
+const OF_A_NEW_APPLICATION: &str = "(of the new application)";
+/// What Cloudflare says of an application and takes from nobody, and what `destinations` has replaced.
+const READ_ONLY: [&str; 6] = ["id", "uid", "aud", "created_at", "updated_at", "self_hosted_domains"];
+
+/// What protects it as asked for; with it, what the connector is to ask tokens for, if there is to be an application.
+pub fn publish(
+    input: &Input<'_>,
+    host: &HostPattern,
+    want: &Host,
+    go: &mut Go,
+) -> Result<Option<String>, Standing> {
+    if want.access.is_empty() {
+        go.after.extend(remove(input, host));
+        return Ok(None);
+    }
+    let access = input.actual.access.as_ref().map_err(|why| {
+        Standing::Failed(format!(
+            "Access cannot be read, so it cannot be protected: {why}; give the token Access: Apps and Policies: Edit"
+        ))
+    })?;
+    let policies = policies(access, want)?;
+    go.notes.extend(
+        policies
+            .iter()
+            .filter(|policy| policy.decision == "bypass")
+            .map(|policy| format!("the policy {} lets everybody in", policy.name)),
+    );
+    let ids: Vec<&str> = policies.iter().map(|policy| policy.id.as_str()).collect();
+    let name = host.to_string();
+    let tag = &input.terms.marks.tag;
+    let of_it = || access.apps.iter().filter(|app| protects(app, &name));
+    let ours = || of_it().filter(|app| app.tags.contains(tag));
+    match ours().next().or_else(|| of_it().next()) {
+        None => {
+            go.access.extend(missing_tag(access, tag));
+            go.access.push(Step::CreateApp { host: name.clone(), body: new(&name, &ids, tag) });
+            Ok(Some(OF_A_NEW_APPLICATION.to_owned()))
+        }
+        Some(app) if app.tags.contains(tag) || want.adopt => {
+            if !is_right(app, &ids, tag) {
+                go.access.extend(missing_tag(access, tag));
+                let body = changed(app, &name, &ids, tag)?;
+                go.access.push(Step::UpdateApp { host: name.clone(), id: app.id.clone(), body });
+            }
+            let others = ours().filter(|other| other.id != app.id);
+            go.after.extend(others.map(|other| Step::DeleteApp { host: name.clone(), id: other.id.clone() }));
+            match (&input.terms.team, &app.aud) {
+                (Some(_), None) => {
+                    let why = "Cloudflare does not say what tokens its application issues; without `team` that is not needed";
+                    Err(Standing::Failed(why.to_owned()))
+                }
+                (Some(_), aud) => Ok(aud.clone()),
+                (None, _) => Ok(None),
+            }
+        }
+        Some(app) => Err(Standing::Conflict(format!(
+            "somebody else made its Access application, {}; remove that, or adopt it, or take the policies off the service",
+            if app.name.is_empty() { &app.id } else { &app.name }
+        ))),
+    }
+}
+
+/// What takes away the applications that are ours.
+pub fn remove(input: &Input<'_>, host: &HostPattern) -> Vec<Step> {
+    let name = host.to_string();
+    let ours = apps(input).filter(|app| is_ours(input, app) && protects(app, &name));
+    ours.map(|app| Step::DeleteApp { host: name.clone(), id: app.id.clone() }).collect()
+}
+
+/// Whether somebody must show who they are at it, as far as that is known.
+pub fn is_protected(input: &Input<'_>, host: &HostPattern) -> bool {
+    match &input.actual.access {
+        Ok(access) => {
+            access.apps.iter().any(|app| protects(app, &host.to_string()) && !app.policies.is_empty())
+        }
+        Err(_) => input.memory.was_protected(host),
+    }
+}
+
+/// The hostnames whose application is ours.
+pub fn owned<'a>(input: &'a Input<'_>) -> impl Iterator<Item = HostPattern> + 'a {
+    let domains = apps(input).filter(|app| is_ours(input, app)).flat_map(domains);
+    domains.filter_map(|domain| HostPattern::parse(domain).ok())
+}
+
+fn apps<'a>(input: &'a Input<'_>) -> impl Iterator<Item = &'a App> {
+    input.actual.access.iter().flat_map(|access| &access.apps)
+}
+
+fn is_ours(input: &Input<'_>, app: &App) -> bool {
+    app.tags.contains(&input.terms.marks.tag)
+}
+
+fn domains(app: &App) -> impl Iterator<Item = &str> {
+    app.domain.iter().chain(&app.domains).map(String::as_str)
+}
+
+fn protects(app: &App, host: &str) -> bool {
+    app.kind == "self_hosted"
+        && domains(app).any(|domain| domain.trim_end_matches('/').eq_ignore_ascii_case(host))
+}
+
+/// Those that the service names, in its order.
+fn policies<'a>(access: &'a Access, want: &Host) -> Result<Vec<&'a Policy>, Standing> {
+    want.access.iter().map(|asked| policy(access, asked)).collect()
+}
+
+fn policy<'a>(access: &'a Access, asked: &str) -> Result<&'a Policy, Standing> {
+    let policies = || access.policies.iter();
+    if let Some(policy) = policies().find(|policy| policy.id.eq_ignore_ascii_case(asked)) {
+        return Ok(policy);
+    }
+    let named: Vec<&Policy> = policies().filter(|policy| policy.name == asked).collect();
+    match named.as_slice() {
+        [policy] => Ok(policy),
+        [] => {
+            let names: Vec<&str> = policies().map(|policy| policy.name.as_str()).collect();
+            let fix = match crate::config::value::nearest(asked, names.iter().copied()) {
+                Some(near) => format!("did you mean {near:?}?"),
+                None if names.is_empty() => "make one in Zero Trust, below Access, Policies".to_owned(),
+                None => format!("there are {}", names.join(", ")),
+            };
+            Err(Standing::Failed(format!("there is no reusable policy {asked:?}; {fix}")))
+        }
+        [_, ..] => {
+            Err(Standing::Failed(format!("{} policies have the name {asked:?}; write an id", named.len())))
+        }
+    }
+}
+
+fn is_right(app: &App, policies: &[&str], tag: &String) -> bool {
+    app.tags.contains(tag)
+        && app.policies.iter().map(|policy| policy.id.as_str()).eq(policies.iter().copied())
+}
+
+fn missing_tag(access: &Access, tag: &str) -> Option<Step> {
+    let there = access.tags.iter().any(|there| there.name == tag);
+    (!there).then(|| Step::CreateTag { name: tag.to_owned() })
+}
+
+fn new(host: &str, policies: &[&str], tag: &str) -> String {
+    json!({
+        "type": "self_hosted",
+        "name": host,
+        "domain": host,
+        "destinations": [{"type": "public", "uri": host}],
+        "policies": links(policies),
+        "tags": [tag],
+        "session_duration": "24h",
+        "app_launcher_visible": false,
+    })
+    .to_string()
+}
+
+fn links(policies: &[&str]) -> Value {
+    let links =
+        policies.iter().zip(1_u32..).map(|(id, precedence)| json!({"id": id, "precedence": precedence}));
+    links.collect()
+}
+
+/// The whole application with other policies, and everything else as it was.
+fn changed(app: &App, host: &str, policies: &[&str], tag: &String) -> Result<String, Standing> {
+    let mut fields: BTreeMap<String, Box<RawValue>> = serde_json::from_str(&app.raw)
+        .map_err(|error| Standing::Failed(format!("its Access application is not understood: {error}")))?;
+    fields.retain(|name, value| !READ_ONLY.contains(&name.as_str()) && value.get() != "null");
+    let mut tags = app.tags.clone();
+    if !tags.contains(tag) {
+        tags.push(tag.clone());
+    }
+    let mut set = vec![("policies", links(policies)), ("tags", json!(tags))];
+    if !fields.contains_key("destinations") {
+        set.push(("destinations", json!([{"type": "public", "uri": host}])));
+    }
+    let set: BTreeMap<&str, String> =
+        set.into_iter().map(|(name, value)| (name, value.to_string())).collect();
+    let kept = fields.iter().filter(|(name, _)| !set.contains_key(name.as_str()));
+    let kept = kept.map(|(name, value)| (name.as_str(), value.get().to_owned()));
+    let fields = kept.chain(set.iter().map(|(name, value)| (*name, value.clone())));
+    let fields: Vec<String> =
+        fields.map(|(name, value)| format!("{}:{value}", Value::String(name.to_owned()))).collect();
+    Ok(format!("{{{}}}", fields.join(",")))
+}

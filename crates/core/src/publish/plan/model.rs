@@ -1,0 +1,276 @@
+//! A Cloudflare that does as it is told, and a gate that does one step after another, to test plans with.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{Input, Plan, Terms, departures};
+use crate::moment::Moment;
+use crate::name::HostPattern;
+use crate::publish::actual::{
+    Access, Actual, Answer, App, Configuration, NewRecord, Policy, Record, Step, Zone,
+};
+use crate::publish::ingress::Ingress;
+use crate::publish::memory::{Identity, Memory, Patience};
+use crate::publish::wanted::Wanted;
+use crate::publish::{Publication, Published, Settings, Target};
+use crate::service::ServiceId;
+
+pub const TUNNEL: &str = "f70ff985-a4ef-4643-bbbc-4a0ed4fc8415";
+
+/// Both sides.
+#[derive(Debug, Clone)]
+pub struct World {
+    pub actual: Actual,
+    pub memory: Memory,
+    pub terms: Terms,
+    pub patience: Patience,
+    pub services: Vec<Published>,
+    pub answering: bool,
+    pub now: Moment,
+    /// Steps of these hostnames are refused; `None` in it: the configuration is.
+    pub broken: BTreeSet<Option<String>>,
+    /// The gate is ended after so many steps.
+    pub lives: usize,
+    pub puts: usize,
+    next_id: u32,
+}
+
+impl World {
+    pub fn new(config: Value) -> Self {
+        let zone = |name: &str| Zone {
+            id: format!("z-{name}"),
+            name: name.to_owned(),
+            status: Some("active".to_owned()),
+            paused: false,
+            kind: Some("full".to_owned()),
+        };
+        let policy = |name: &str, decision: &str| Policy {
+            id: format!("p-{name}"),
+            name: name.to_owned(),
+            decision: decision.to_owned(),
+            reusable: true,
+        };
+        let zones = vec![zone("example.com"), zone("dev.example.com"), zone("example.org")];
+        let records = zones.iter().map(|zone| (zone.id.clone(), Ok(Vec::new()))).collect();
+        let access = Access {
+            policies: vec![
+                policy("staff", "allow"),
+                policy("all", "bypass"),
+                policy("twin", "allow"),
+                policy("twin", "allow"),
+            ],
+            ..Access::default()
+        };
+        let config = (!config.is_null()).then(|| config.to_string());
+        Self {
+            actual: Actual {
+                configuration: Configuration { version: 0, config, source: Some("cloudflare".to_owned()) },
+                zones,
+                records,
+                access: Ok(access),
+            },
+            memory: Memory::default(),
+            terms: Terms::new(TUNNEL, "home"),
+            patience: Patience { grace: Duration::from_secs(1800), most: 10 },
+            services: Vec::new(),
+            answering: true,
+            now: Moment::START,
+            broken: BTreeSet::new(),
+            lives: usize::MAX,
+            puts: 0,
+            next_id: 0,
+        }
+    }
+
+    /// A pass of the gate; the last plan of it, which shows what is left.
+    pub fn pass(&mut self) -> Plan {
+        let of = Identity { tunnel: TUNNEL.into(), instance: "home".into(), build: "1".into() };
+        self.memory = std::mem::take(&mut self.memory).of(of);
+        let wanted = self.wanted();
+        let answering = self.answering;
+        let facts = (&self.terms, &wanted, &self.actual);
+        let departed = departures(&mut self.memory, facts, &|_| answering, self.patience, self.now).unwrap();
+        let mut failed = BTreeMap::new();
+        loop {
+            let plan = self.plan(&wanted, &departed, &failed);
+            let Some(step) = plan.steps.first().cloned() else {
+                let version = self.actual.configuration.version;
+                self.memory.written(&plan, &wanted, version);
+                if failed.is_empty() {
+                    self.memory.settle();
+                }
+                return plan;
+            };
+            if self.lives == 0 {
+                return plan;
+            }
+            self.lives -= 1;
+            let host = step.host().map(str::to_owned);
+            if self.broken.contains(&host) {
+                let Some(host) = host else { return plan };
+                failed.insert(HostPattern::parse(&host).unwrap(), "it is broken".to_owned());
+                continue;
+            }
+            match &step {
+                Step::PutConfiguration { .. } => self.memory.intend(&plan.rules, &wanted),
+                Step::CreateApp { host, .. } => {
+                    self.memory.intend_access(&HostPattern::parse(host).unwrap(), &wanted);
+                }
+                Step::CreateTag { .. }
+                | Step::UpdateApp { .. }
+                | Step::DeleteApp { .. }
+                | Step::CreateRecord { .. }
+                | Step::UpdateRecord { .. }
+                | Step::DeleteRecord { .. } => {}
+            }
+            let answer = self.answer(&step);
+            self.actual.absorb(&step, answer);
+            assert!(plan != self.plan(&wanted, &departed, &failed), "it gets nowhere: {step:?}");
+        }
+    }
+
+    /// As after a restart of the gate.
+    pub fn restart(&mut self) {
+        let kept = serde_json::to_string(&self.memory).unwrap();
+        self.memory = serde_json::from_str(&kept).unwrap();
+        self.lives = usize::MAX;
+    }
+
+    pub fn wait(&mut self, minutes: u64) {
+        self.now = self.now + Duration::from_secs(60 * minutes);
+    }
+
+    fn wanted(&self) -> Wanted {
+        Wanted::new(&self.services, |host| self.memory.holder(host))
+    }
+
+    pub fn preview(&self) -> Plan {
+        self.plan(&self.wanted(), &BTreeSet::new(), &BTreeMap::new())
+    }
+
+    fn plan(
+        &self,
+        wanted: &Wanted,
+        departed: &BTreeSet<HostPattern>,
+        failed: &BTreeMap<HostPattern, String>,
+    ) -> Plan {
+        let (terms, actual, memory) = (&self.terms, &self.actual, &self.memory);
+        Plan::new(Input { terms, wanted, actual, memory, departed, failed }).unwrap()
+    }
+
+    fn answer(&mut self, step: &Step) -> Answer {
+        self.next_id += 1;
+        let id = format!("id{}", self.next_id);
+        match step {
+            Step::CreateTag { .. } | Step::DeleteApp { .. } | Step::DeleteRecord { .. } => Answer::Done,
+            Step::CreateApp { body, .. } => Answer::App(app(&id, body)),
+            Step::UpdateApp { id, body, .. } => Answer::App(app(id, body)),
+            Step::PutConfiguration { config, version } => {
+                assert_eq!(*version, self.actual.configuration.version);
+                self.puts += 1;
+                check(config);
+                let (version, source) = (version + 1, None);
+                Answer::Configuration(Configuration { version, config: Some(config.clone()), source })
+            }
+            Step::CreateRecord { record, .. } => Answer::Record(of(&id, record)),
+            Step::UpdateRecord { id, record, .. } => Answer::Record(of(id, record)),
+        }
+    }
+
+    pub fn ingress(&self) -> Ingress {
+        Ingress::read(self.actual.configuration.config.as_deref()).unwrap()
+    }
+
+    /// Every rule as `hostname path -> service`.
+    pub fn rules(&self) -> Vec<String> {
+        let config = self.actual.configuration.config.as_deref().unwrap_or("{}");
+        let config: Value = serde_json::from_str(config).unwrap();
+        let text = |rule: &Value, key: &str| rule[key].as_str().unwrap_or_default().to_owned();
+        let rules = config["ingress"].as_array().cloned().unwrap_or_default();
+        let shown = rules.iter().map(|rule| {
+            format!("{}{} -> {}", text(rule, "hostname"), text(rule, "path"), text(rule, "service"))
+        });
+        shown.collect()
+    }
+
+    /// Every record as `name kind content comment`.
+    pub fn records(&self) -> Vec<String> {
+        let records = self.actual.records.values().flat_map(|records| records.iter().flatten());
+        let mut shown: Vec<String> = records
+            .map(|record| {
+                let comment = record.comment.as_deref().unwrap_or("-");
+                format!(
+                    "{} {} {} {comment}",
+                    record.name,
+                    record.kind,
+                    record.content.replace(TUNNEL, "TUNNEL")
+                )
+            })
+            .collect();
+        shown.sort();
+        shown
+    }
+
+    pub fn access(&mut self) -> &mut Access {
+        self.actual.access.as_mut().unwrap()
+    }
+
+    pub fn add_record(&mut self, zone: &str, name: &str, kind: &str, content: &str) {
+        self.next_id += 1;
+        let record = Record {
+            id: format!("foreign{}", self.next_id),
+            name: name.to_owned(),
+            kind: kind.to_owned(),
+            content: content.replace("TUNNEL", TUNNEL),
+            proxied: true,
+            ttl: 1,
+            comment: None,
+        };
+        self.actual.records.get_mut(&format!("z-{zone}")).unwrap().as_mut().unwrap().push(record);
+    }
+}
+
+/// A service `name` with one publication of port 80.
+pub fn service(name: &str, hosts: &str, settings: Settings) -> Published {
+    let hosts = hosts.split(',').map(|host| HostPattern::parse(host).unwrap()).collect();
+    let target = Some(Target { host: name.to_owned(), port: 80 });
+    let publication = Publication { hosts, target, settings, held: None };
+    let service = ServiceId::new("swarm", name);
+    Published { service, publications: vec![publication], unclear: false, problems: Vec::new() }
+}
+
+pub fn plain(name: &str, hosts: &str) -> Published {
+    service(name, hosts, Settings::default())
+}
+
+pub fn app(id: &str, body: &str) -> App {
+    let mut fields: Value = serde_json::from_str(body).unwrap();
+    fields["id"] = json!(id);
+    fields["aud"] = json!(format!("aud-{id}"));
+    serde_json::from_str(&fields.to_string()).unwrap()
+}
+
+fn of(id: &str, record: &NewRecord) -> Record {
+    let NewRecord { name, content, proxied, ttl, comment } = record.clone();
+    assert!(comment.len() <= 100);
+    Record {
+        id: id.to_owned(),
+        name,
+        kind: "CNAME".to_owned(),
+        content,
+        proxied,
+        ttl,
+        comment: Some(comment),
+    }
+}
+
+/// What a connector insists on.
+fn check(config: &str) {
+    let ingress = Ingress::read(Some(config)).unwrap();
+    assert!(ingress.rules().iter().all(|rule| !rule.is_catch_all()), "{config}");
+    let config: Value = serde_json::from_str(config).unwrap();
+    let last = config["ingress"].as_array().unwrap().last().unwrap();
+    assert!(["", "*"].contains(&last["hostname"].as_str().unwrap_or_default()), "{config}");
+}

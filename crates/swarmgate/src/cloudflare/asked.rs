@@ -1,0 +1,57 @@
+//! What services ask to be published, source by source.
+
+use std::collections::BTreeMap;
+
+use swarmgate_core::publish::Published;
+use swarmgate_core::service::SourceId;
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Asked(BTreeMap<SourceId, Answer>);
+
+/// What a source said last.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Answer {
+    published: Vec<Published>,
+    /// It says so now. If it does not answer, what it said stands, and nothing of it is known to be gone.
+    stands: bool,
+}
+
+impl Asked {
+    /// Whether that is news.
+    pub fn saw(&mut self, source: SourceId, published: &[Published]) -> bool {
+        let answer = Answer { published: published.to_vec(), stands: true };
+        let changed = self.0.get(source) != Some(&answer);
+        if changed {
+            self.0.insert(source, answer);
+        }
+        changed
+    }
+
+    /// Whether that is news.
+    pub fn lost(&mut self, source: SourceId) -> bool {
+        self.0.get_mut(source).is_some_and(|answer| std::mem::take(&mut answer.stands))
+    }
+
+    pub fn all(&self) -> Vec<Published> {
+        self.0.values().flat_map(|answer| answer.published.iter().cloned()).collect()
+    }
+
+    pub fn answers(&self, source: &str) -> bool {
+        self.0.get(source).is_some_and(|answer| answer.stands)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_silent_source_said_stands() {
+        let mut asked = Asked::default();
+        assert!(!asked.lost("swarm") && !asked.answers("swarm"));
+        assert!(asked.saw("swarm", &[]) && !asked.saw("swarm", &[]));
+        assert!(asked.answers("swarm"));
+        assert!(asked.lost("swarm") && !asked.lost("swarm"));
+        assert!(!asked.answers("swarm") && asked.saw("swarm", &[]));
+    }
+}
