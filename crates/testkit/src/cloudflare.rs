@@ -16,7 +16,7 @@ mod shapes;
 mod visit;
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
@@ -95,7 +95,15 @@ impl FakeCloudflare {
     /// # Panics
     /// When 127.0.0.1 cannot be listened at.
     pub async fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port of 127.0.0.1");
+        Self::start_at(Ipv4Addr::LOCALHOST.into()).await
+    }
+
+    /// The same at another address of this machine, such as one in a network of the test's own.
+    ///
+    /// # Panics
+    /// When it cannot be listened at.
+    pub async fn start_at(address: IpAddr) -> Self {
+        let listener = TcpListener::bind((address, 0)).await.expect("a port of the address");
         let address = listener.local_addr().expect("its address");
         let shared = Arc::new(Shared::default());
         let listening = tokio::spawn({

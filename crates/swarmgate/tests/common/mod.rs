@@ -49,6 +49,8 @@ pub struct Config {
     pub top: String,
     pub on_exit: &'static str,
     pub drain: &'static str,
+    /// Keys of `[docker]`.
+    pub docker: String,
     pub limits: String,
     pub log: &'static str,
     /// Keys of `[defaults]`.
@@ -64,6 +66,7 @@ impl Default for Config {
             top: String::new(),
             on_exit: "stop",
             drain: "0s",
+            docker: "swarm = \"off\"\ncontainers = \"off\"".to_owned(),
             limits: "trusted_sources = [\"127.0.0.0/8\"]\nopening_deadline = \"30s\"".to_owned(),
             log: "debug",
             defaults: "wait = \"hold\"".to_owned(),
@@ -102,7 +105,7 @@ impl Home {
 
     /// Writes the configuration anew, as an editor does: in one step.
     pub fn write(&self, config: &Config) {
-        let Config { top, on_exit, drain, limits, log, defaults, tables } = config;
+        let Config { top, on_exit, drain, docker, limits, log, defaults, tables } = config;
         let elsewhere = format!("{top}{tables}");
         let listen = if elsewhere.contains("listen =") || elsewhere.contains("[[listener]]") {
             String::new()
@@ -112,7 +115,7 @@ impl Home {
         let http = self.http;
         self.write_text(&format!(
             "{listen}http = \"{http}\"\non_exit = \"{on_exit}\"\ndrain = \"{drain}\"\n{top}\n\
-             [docker]\nswarm = \"off\"\ncontainers = \"off\"\n[limits]\n{limits}\n[log]\nlevel = \"{log}\"\n[defaults]\n{defaults}\n{TEXTS}\n{tables}"
+             [docker]\n{docker}\n[limits]\n{limits}\n[log]\nlevel = \"{log}\"\n[defaults]\n{defaults}\n{TEXTS}\n{tables}"
         ));
     }
 

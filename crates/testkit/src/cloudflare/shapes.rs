@@ -67,9 +67,9 @@ fn own_part(call: Call, body: &str, stored: &str) -> Option<Value> {
                 config.get("ingress").map(|rules| raw::list(rules.get())).unwrap_or_default()
             };
             let known = rules(&stored);
-            let is_new = |rule: &Box<RawValue>| !known.iter().any(|known| known.get() == rule.get());
-            let new: Vec<Value> =
-                rules(&config).iter().filter(|rule| is_new(rule)).map(|rule| value(rule)).collect();
+            let rules = rules(&config);
+            let new = rules.iter().filter(|rule| !known.iter().any(|known| known.get() == rule.get()));
+            let new: Vec<Value> = new.map(|rule| value(rule)).collect();
             let mut own = changed(&config, &stored, |_| false);
             own.insert("ingress".into(), new.into());
             let mut outer = changed(&body, &raw::Object::new(), |_| true);
