@@ -180,6 +180,12 @@ pub fn parse(text: &str, overrides: &[Override]) -> Result<Checked, Vec<Problem>
     }
 }
 
+/// What a configuration says with these keys of its top alone. Of one that is not TOML that is nothing.
+pub fn only(keys: &[&str], text: &str) -> String {
+    let whole: toml::Table = text.parse().unwrap_or_default();
+    whole.into_iter().filter(|(key, _)| keys.contains(&key.as_str())).collect::<toml::Table>().to_string()
+}
+
 /// As [`overlay`], for `settings` of keys in a `[publish.NAME]`.
 pub(crate) fn overlay_publication(
     base: &Settings,

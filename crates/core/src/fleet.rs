@@ -121,6 +121,8 @@ pub enum CommandError {
     Ambiguous(String, String),
     #[error("{0} cannot be started or stopped by the gate: it has only an address")]
     NotScalable(ServiceId),
+    #[error("{0} is pinned asleep; `swarmgate pin {name} none` ends that", name = .0.name)]
+    PinnedAsleep(ServiceId),
     #[error("{0} is {1}")]
     NotNow(ServiceId, &'static str),
     #[error("{service} has players in it ({seats} through the gate, {online} by the game's count)")]
@@ -265,6 +267,9 @@ impl Fleet {
         }
         if record.stale.is_some() {
             return Err(CommandError::Stale(service.clone()));
+        }
+        if record.is_pinned_asleep() {
+            return Err(CommandError::PinnedAsleep(service.clone()));
         }
         match record.shown.clone() {
             State::Asleep | State::Failed { .. } | State::Stopping | State::Unknown { .. } => {

@@ -8,6 +8,7 @@ use swarmgate_minecraft::status::StatusSummary;
 use swarmgate_minecraft::text::Component;
 
 use crate::knock::{Face, Refusal, Unproven};
+use crate::learned::Pin;
 use crate::moment::Moment;
 use crate::service::State;
 use crate::span;
@@ -27,6 +28,9 @@ pub const TOKENS: [(&str, &str); 8] = [
 /// What the server list shows of a service that does not answer itself.
 pub fn in_list(face: &Face, now: Moment) -> Component {
     let texts = &face.spec.texts;
+    if face.learned.pin == Pin::Asleep && matches!(face.state, State::Asleep | State::Failed { .. }) {
+        return Component::literal(pinned_asleep(face));
+    }
     let template = match &face.state {
         State::Asleep => &texts.asleep,
         State::Starting { .. } => &texts.starting,
@@ -98,9 +102,7 @@ pub fn refused(refusal: &Refusal, now: Moment) -> Component {
         Refusal::WakeOff(face) => {
             format!("{} is not running, and only its owner starts it.", face.service.name)
         }
-        Refusal::PinnedAsleep(face) => {
-            format!("{} is not running until its owner lets it start again.", face.service.name)
-        }
+        Refusal::PinnedAsleep(face) => pinned_asleep(face),
         Refusal::WakeRate { face, retry_in } => format!(
             "{} is not running, and you have started enough servers for now. Try again in {}.",
             face.service.name,
@@ -119,6 +121,10 @@ pub fn refused(refusal: &Refusal, now: Moment) -> Component {
         Refusal::Unreachable(face) => return unreachable(face, now),
     };
     Component::literal(sentence)
+}
+
+fn pinned_asleep(face: &Face) -> String {
+    format!("{} is not running until its owner lets it start again.", face.service.name)
 }
 
 const fn unproven(why: Unproven) -> &'static str {
@@ -244,6 +250,20 @@ mod tests {
 
     fn at(ms: u64) -> Moment {
         Moment::after_start(Duration::from_millis(ms))
+    }
+
+    #[test]
+    fn nobody_is_asked_to_join_what_its_owner_keeps_asleep() {
+        for (state, pinned) in [
+            (State::Asleep, true),
+            (State::Failed { reason: "because".to_owned() }, true),
+            (State::Stopping, false),
+        ] {
+            let mut face = face(state);
+            Arc::make_mut(&mut face.learned).pin = Pin::Asleep;
+            let said = in_list(&face, at(0)).to_plain();
+            assert_eq!(said.contains("until its owner lets it start again"), pinned, "{said}");
+        }
     }
 
     #[test]

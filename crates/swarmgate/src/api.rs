@@ -117,6 +117,7 @@ impl From<CommandError> for Refused {
             CommandError::NoSuchService { .. } => (StatusCode::NOT_FOUND, "no_such_service"),
             CommandError::Ambiguous(..) => (StatusCode::CONFLICT, "ambiguous_name"),
             CommandError::NotScalable(_) => (StatusCode::CONFLICT, "not_scalable"),
+            CommandError::PinnedAsleep(_) => (StatusCode::CONFLICT, "pinned_asleep"),
             CommandError::NotNow(..) => (StatusCode::CONFLICT, "not_now"),
             CommandError::Occupied { .. } => (StatusCode::CONFLICT, "occupied"),
             CommandError::UnknownPlayers(_) => (StatusCode::CONFLICT, "unknown_players"),

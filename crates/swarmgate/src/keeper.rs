@@ -12,7 +12,7 @@ pub mod watch;
 
 mod child;
 
-pub use child::remains;
+pub use child::{obstacle, remains};
 
 use std::ffi::OsString;
 use std::io::{self, Write};

@@ -60,6 +60,16 @@ impl Origin {
         std::path::absolute(parent).unwrap_or_else(|_| parent.to_owned())
     }
 
+    /// The control socket, also where the rest of the file is not usable: a gate that runs goes on with the file as
+    /// it was.
+    pub fn control(&self) -> Result<PathBuf, LoadError> {
+        let text = self.read()?;
+        self.check(&text).map(|checked| checked.config.control).or_else(|error| {
+            let alone = self.check(&config::only(&["control", "data_dir"], &text)).ok();
+            alone.map(|checked| checked.config.control).filter(|socket| socket.exists()).ok_or(error)
+        })
+    }
+
     fn read(&self) -> Result<String, LoadError> {
         let path = self.file.display().to_string();
         std::fs::read_to_string(&self.file).map_err(|source| LoadError::Unreadable { path, source })

@@ -734,6 +734,8 @@ fn pinned_asleep_it_lets_its_players_finish_and_wakes_for_nobody() {
     world.scaled(false, at(15));
     world.see(State::Asleep, at(16));
     assert_eq!(refusal(&world.join("192.0.2.1", at(17))), "pinned_asleep");
+    let error = world.fleet.wake(&id("mc"), at(18)).unwrap_err();
+    assert_eq!(error.to_string(), "process/mc is pinned asleep; `swarmgate pin mc none` ends that");
     assert_eq!(world.scales(), [] as [bool; 0]);
 }
 

@@ -34,8 +34,7 @@ impl Control {
                 .fix("Name its configuration with --config, or its socket with --control.")
                 .into());
         }
-        let checked = Origin::new(file, Vec::new()).load()?;
-        Ok(Self { socket: checked.config.control })
+        Ok(Self { socket: Origin::new(file, Vec::new()).control()? })
     }
 
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
@@ -72,7 +71,7 @@ impl Control {
     ) -> anyhow::Result<(StatusCode, Bytes)> {
         let stream = UnixStream::connect(&self.socket).await.map_err(|error| {
             let message = format!("no gate answers on {}: {error}", self.socket.display());
-            Failure::new("no_gate", message).fix("Is it running, and are you its user?")
+            Failure::new("no_gate", message).fix("Is it running (`swarmgate run`), and are you its user?")
         })?;
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
         tokio::spawn(connection);

@@ -53,7 +53,7 @@ impl Explain {
         if let Some(file) = &self.from {
             return saved(file, output);
         }
-        let host = self.host.clone().unwrap_or_default();
+        let host = without_port(self.host.as_deref().unwrap_or_default()).to_owned();
         let explanation = if self.offline {
             self.alone(&host)?
         } else {
@@ -82,6 +82,16 @@ impl Explain {
         }
         let visitor = Visitor { name: self.name.clone(), uuid: self.uuid, source: self.source };
         Ok(explain(&fleet, Address::cut(host).host, &visitor, Moment::START))
+    }
+}
+
+/// `play.example.com:25570` is `play.example.com`, as it is to the game.
+fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.parse::<u16>().is_ok() && (name.ends_with(']') || !name.contains(':')) => {
+            name
+        }
+        Some(_) | None => host,
     }
 }
 
@@ -148,4 +158,23 @@ fn human(explanation: &Explanation) -> String {
         lines.push(format!("  did you mean {}?", explanation.nearest.join(", ")));
     }
     lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_port;
+
+    #[test]
+    fn a_port_is_no_part_of_the_name() {
+        for (typed, name) in [
+            ("play.example.com:25570", "play.example.com"),
+            ("play.example.com", "play.example.com"),
+            ("192.0.2.1:25565", "192.0.2.1"),
+            ("2001:db8::1", "2001:db8::1"),
+            ("[2001:db8::1]:25565", "[2001:db8::1]"),
+            ("play.example.com:", "play.example.com:"),
+        ] {
+            assert_eq!(without_port(typed), name);
+        }
+    }
 }

@@ -113,6 +113,11 @@ impl Failure {
 
 /// What may help where the system says no.
 fn access(error: &anyhow::Error) -> Option<String> {
+    if let Some(LoadError::Unreadable { source, .. }) = error.downcast_ref()
+        && source.kind() == io::ErrorKind::NotFound
+    {
+        return Some("Is this its directory? `--config FILE` names another.".to_owned());
+    }
     let denied = |error: &io::Error| error.kind() == io::ErrorKind::PermissionDenied;
     let user = rustix::process::geteuid();
     error.chain().any(|cause| cause.downcast_ref().is_some_and(denied)).then(|| {

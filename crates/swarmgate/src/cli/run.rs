@@ -6,11 +6,12 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Args;
 use serde_json::json;
-use swarmgate_core::config::{Override, Problem};
+use swarmgate_core::config::{Checked, Config, Kind, Override, Problem};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::output::{Output, complaint};
 use crate::app::{self, Stop};
+use crate::keeper;
 use crate::settings::{LoadError, Origin};
 use crate::telemetry;
 
@@ -80,7 +81,9 @@ impl Check {
     pub fn run(self, output: Output) -> anyhow::Result<ExitCode> {
         let file = self.file.display().to_string();
         let (problems, warnings) = match Origin::new(self.file, Vec::new()).load() {
-            Ok(checked) => (Vec::new(), checked.warnings),
+            Ok(Checked { config, warnings }) => {
+                (Vec::new(), warnings.into_iter().chain(missing_here(&config)).collect())
+            }
             Err(LoadError::Bad { problems, .. }) => (problems, Vec::new()),
             Err(error @ LoadError::Unreadable { .. }) => return Err(error.into()),
         };
@@ -93,10 +96,10 @@ impl Check {
         });
         output.print(&answer, |_| {
             for problem in &problems {
-                complaint(&format!("{file}:{problem}"));
+                complaint(&in_its_place(&file, problem));
             }
             for warning in &warnings {
-                complaint(&format!("{file}:{warning} (warning)"));
+                complaint(&format!("{} (warning)", in_its_place(&file, warning)));
             }
             match problems.len() {
                 0 => format!("{file} is fine"),
@@ -106,6 +109,25 @@ impl Check {
         })?;
         Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
+}
+
+/// What the servers of this machine need and this machine does not have; it may be another than the gate's.
+fn missing_here(config: &Config) -> impl Iterator<Item = Problem> {
+    config.servers.iter().filter_map(|server| {
+        let Kind::Process(process) = &server.kind else { return None };
+        let program = process.command.first()?;
+        Some(Problem {
+            key: format!("server.{}", server.name),
+            at: None,
+            what: keeper::obstacle(program, &process.directory)?,
+            fix: "as far as this machine goes".to_owned(),
+        })
+    })
+}
+
+/// What comes from the environment is not in the file.
+fn in_its_place(file: &str, problem: &Problem) -> String {
+    if problem.at.is_some() { format!("{file}:{problem}") } else { problem.to_string() }
 }
 
 fn to_json(problem: &Problem) -> serde_json::Value {

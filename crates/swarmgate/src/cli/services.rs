@@ -104,7 +104,7 @@ impl Written {
 pub struct Console {
     /// The service's name
     name: String,
-    /// The line to type, such as `say hello`
+    /// The line to type, such as `say hello`, to its end; options for swarmgate itself go before NAME
     #[arg(required = true, trailing_var_arg = true, value_name = "LINE")]
     words: Vec<String>,
     #[command(flatten)]

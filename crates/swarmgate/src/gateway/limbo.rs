@@ -170,8 +170,7 @@ impl Stay {
             return end;
         }
         loop {
-            let moved = Instant::now() >= self.frame || view.has_changed().unwrap_or(true);
-            if self.ending.is_none() && moved {
+            if self.ending.is_none() {
                 let seen = Arc::clone(&view.borrow_and_update());
                 self.look(&seen, service);
             }
@@ -217,10 +216,13 @@ impl Stay {
         }
     }
 
-    /// What the state of the service asks for.
+    /// What the state of the service asks for: at once, but for the pictures, which move frame by frame.
     fn look(&mut self, view: &View, service: &ServiceId) {
-        let in_world = self.limbo.session.stage() == Stage::World;
-        self.frame = Instant::now() + if in_world { FRAME } else { ROOM_FRAME };
+        let due = Instant::now() >= self.frame;
+        if due {
+            let in_world = self.limbo.session.stage() == Stage::World;
+            self.frame = Instant::now() + if in_world { FRAME } else { ROOM_FRAME };
+        }
         let now = self.limbo.gateway.fleet.now();
         match (decided(view, service), view.get(service)) {
             // On its way from one phase to the next it cannot be sent; it will soon have arrived.
@@ -230,7 +232,8 @@ impl Stay {
                 self.send_away(motd::on_leaving(face, now));
             }
             (_, None) => self.send_away(motd::refused(&Refusal::UnknownHost, now)),
-            (None, Some(face)) => self.limbo.session.show(&motd::scene(face, None, now)),
+            (None, Some(face)) if due => self.limbo.session.show(&motd::scene(face, None, now)),
+            (None, Some(_)) => {}
         }
     }
 

@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
-    #[error("{0} is in use by another program; stop that one, or change `listen`")]
+    #[error("{0} is in use by another program; stop that one, or listen on another address")]
     InUse(SocketAddr),
     #[error(
         "not allowed to listen on {0}: ports below 1024 need root or CAP_NET_BIND_SERVICE; use a port above, such as 25565"

@@ -110,6 +110,20 @@ pub fn group_lives(pid: u32) -> bool {
     process_id(pid).is_some_and(|pid| rustix::process::test_kill_process_group(pid).is_ok())
 }
 
+/// Why `program` could not be started from `directory`, as far as that can be seen without trying.
+pub fn obstacle(program: &str, directory: &Path) -> Option<String> {
+    if let Err(why) = check_directory(directory) {
+        return Some(why);
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = if program.contains('/') {
+        directory.join(program).is_file()
+    } else {
+        std::env::split_paths(&path).any(|place| place.join(program).is_file())
+    };
+    (!found).then(|| not_spawned(program, directory, &Errno::NOENT.into()))
+}
+
 fn check_directory(directory: &Path) -> Result<(), String> {
     match std::fs::metadata(directory) {
         Ok(found) if found.is_dir() => Ok(()),

@@ -53,8 +53,15 @@ async fn a_good_file_and_none() {
     let (_directory, good) = file(GOOD);
     let said = run(&["check", &good, "--json"]).await;
     assert_eq!((said.code, &said.json()["ok"]), (0, &true.into()));
+    let said = run(&["check", &good]).await;
+    assert!(
+        said.err.contains("server.survival: the directory ") && said.err.contains("(warning)"),
+        "{}",
+        said.err
+    );
     let said = run(&["check", "/no/such/file.toml"]).await;
     assert_eq!(said.code, 1);
+    assert!(said.err.contains("`--config FILE` names another"), "{}", said.err);
     assert!(said.err.contains("cannot read /no/such/file.toml"), "{}", said.err);
 }
 

@@ -243,7 +243,7 @@ async fn what_keeps_it_from_starting_is_said_in_a_sentence() {
     assert_eq!(code, Some(1), "{said}");
 
     for (listen, http, what) in [
-        (gate.address, local(0), "stop that one, or change `listen`"),
+        (gate.address, local(0), "stop that one, or listen on another address"),
         (local(0), gate.http, "http (health and metrics)"),
     ] {
         let other = Home::new();

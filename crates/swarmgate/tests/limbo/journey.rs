@@ -10,6 +10,8 @@ use crate::{
     arrived, assert_playing, follow, gate, is_in_the_room, is_in_the_world, player, server, slowly, waiting,
 };
 
+/// The room's window changes every ten seconds; nobody waits for the next one when the server is up.
+const NEXT_WINDOW: Duration = Duration::from_secs(5);
 /// Long enough for a debug build to get everybody into the world.
 const BOOT: &str = "START_DELAY_MS=3000";
 
@@ -53,7 +55,12 @@ async fn newer_protocols_wait_in_the_room() {
         ann.until("a dialog", LIMIT, dialog).await.unwrap();
         assert_eq!(ann.game().world(), None);
         assert_eq!(ann.game().seen().brand, None, "a modded client would leave over one");
-        follow(ann, LIMIT).await;
+        let up = async {
+            gate.until(&format!("p{protocol}"), "running", |service| service["state"] == "running").await;
+            Instant::now()
+        };
+        let (up, _playing) = tokio::join!(up, follow(ann, LIMIT));
+        assert!(up.elapsed() < NEXT_WINDOW, "let in {:?} after it was up", up.elapsed());
     }
 }
 
