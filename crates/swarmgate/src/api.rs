@@ -26,6 +26,7 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use crate::cloudflare::{PlanAnswer, Shown};
 use crate::fleet::Fleet;
 use crate::gateway::door::Door;
 use crate::metrics::Metrics;
@@ -41,6 +42,7 @@ pub struct Api {
     door: Arc<Door>,
     metrics: Metrics,
     consoles: Arc<Consoles>,
+    publication: Shown,
     listening: Arc<AtomicBool>,
     draining: CancellationToken,
 }
@@ -51,10 +53,11 @@ impl Api {
         door: Arc<Door>,
         metrics: Metrics,
         consoles: Consoles,
+        publication: Shown,
         draining: CancellationToken,
     ) -> Self {
         let (consoles, listening) = (Arc::new(consoles), Arc::default());
-        Self { fleet, door, metrics, consoles, listening, draining }
+        Self { fleet, door, metrics, consoles, publication, listening, draining }
     }
 
     /// From now on the gate takes players.
@@ -91,6 +94,7 @@ fn control(api: Api) -> Router {
         .route("/v1/services/{name}/output", get(output))
         .route("/v1/services/{name}/console", post(console))
         .route("/v1/explain", get(explain_host))
+        .route("/v1/plan", get(plan))
         .method_not_allowed_fallback(wrong_method)
         .with_state(api.clone())
         .merge(public(api))
@@ -312,6 +316,21 @@ async fn explain_host(
     let Query(ExplainQuery { host, name, uuid, source }) = query?;
     let visitor = Visitor { name, uuid, source };
     Ok(Json(api.fleet.look(|core, now| explain(core, Address::cut(&host).host, &visitor, now))))
+}
+
+#[derive(Debug, Deserialize)]
+struct PlanQuery {
+    /// As it was found last, without a call to Cloudflare.
+    #[serde(default)]
+    last: bool,
+}
+
+async fn plan(
+    State(api): State<Api>,
+    query: Result<Query<PlanQuery>, QueryRejection>,
+) -> Result<Json<PlanAnswer>, Refused> {
+    let Query(PlanQuery { last }) = query?;
+    Ok(Json(if last { api.publication.latest() } else { api.publication.now().await }))
 }
 
 async fn wrong_method() -> Refused {

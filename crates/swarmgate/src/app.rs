@@ -14,6 +14,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::api::{self, Api};
 use crate::clock::Clock;
+use crate::cloudflare::Publisher;
 use crate::engine::{Engine, own};
 use crate::fleet::Fleet;
 use crate::gateway::door::Door;
@@ -101,11 +102,15 @@ pub async fn run(origin: Origin, checked: Checked, stop: Stop) -> anyhow::Result
             }
         }
     });
+    let (publisher, publication) =
+        Publisher::new(fleet.clone(), configs.clone(), store.clone(), metrics.clone());
+    let publisher = tokio::spawn(publisher.run(seen.clone(), background.clone()));
     let api = Api::new(
         fleet.clone(),
         Arc::clone(&door),
         metrics,
         Consoles::new(&config.data_dir),
+        publication,
         stop.drain.clone(),
     );
     tasks.spawn(api::serve_control(control_socket, api.clone(), background.clone()));
@@ -124,6 +129,7 @@ pub async fn run(origin: Origin, checked: Checked, stop: Stop) -> anyhow::Result
     drain(&connections, &configs.borrow().clone(), &close).await;
     background.cancel();
     finish(servers.await.context("the process source panicked")?, &configs.borrow().clone(), &stop).await;
+    publisher.await.context("the publisher panicked")?;
     let _ = std::fs::remove_file(&config.control);
     tasks.close();
     // What is left is a probe or an answer: short, but not worth waiting for without end.

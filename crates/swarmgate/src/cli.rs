@@ -8,6 +8,7 @@ mod join;
 mod nameserver;
 mod output;
 mod ping;
+mod plan;
 mod reach;
 mod run;
 mod services;
@@ -48,6 +49,8 @@ enum Command {
     Join(join::Join),
     /// List the services of the running gate
     Services(services::List),
+    /// Say what is published through Cloudflare, and what would be changed there now
+    Plan(plan::Show),
     /// Start a sleeping service
     Wake(services::Wake),
     /// Put a service to sleep
@@ -100,6 +103,7 @@ pub fn main() -> ExitCode {
             Command::Ping(command) => command.run(output).await,
             Command::Join(command) => command.run(output).await,
             Command::Services(command) => command.run(output).await,
+            Command::Plan(command) => command.run(output).await,
             Command::Wake(command) => command.run(output).await,
             Command::Sleep(command) => command.run(output).await,
             Command::Pin(command) => command.run(output).await,

@@ -1,4 +1,301 @@
 //! Publishes labelled services through a Cloudflare Tunnel.
+//!
+//! One loop writes, and nobody else. Events only say that something may have changed; then, and from time to time, all of it
+//! is compared ([`pass`]). The gate is the only one that is to write with its `instance`: where that is broken it says so.
 
+mod apply;
 pub mod asked;
 pub mod client;
+mod pass;
+mod read;
+mod shown;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use swarmgate_core::config::{Cloudflare, Config};
+use swarmgate_core::event::Event;
+use swarmgate_core::publish::memory::Memory;
+use swarmgate_core::publish::plan::{PlanView, Standing};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use self::asked::Asked;
+use self::client::Client;
+use self::pass::{Hub, Pass, PassError, Report};
+pub use self::shown::{PlanAnswer, Shown};
+use crate::errors::chain;
+use crate::fleet::Fleet;
+use crate::metrics::Metrics;
+use crate::store::Store;
+
+/// A source that has not answered by then may take a while.
+const FIRST_LOOK: Duration = Duration::from_secs(30);
+/// A stack comes service by service: this long nothing new, but at most the second.
+const TOGETHER: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(5));
+/// Waits after a failure, doubling up to the second.
+const RETRY: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(5 * 60));
+
+/// The loop, not begun yet.
+#[derive(Debug)]
+pub struct Publisher {
+    fleet: Fleet,
+    configs: watch::Receiver<Arc<Config>>,
+    asked: watch::Receiver<Asked>,
+    store: Store,
+    metrics: Metrics,
+    show: watch::Sender<PlanAnswer>,
+    questions: mpsc::Receiver<oneshot::Sender<PlanAnswer>>,
+    memory: Memory,
+    /// With the part of the configuration that it was made from.
+    client: Option<(Cloudflare, Client)>,
+    told: Told,
+}
+
+/// What was told of last, so that everything is told once.
+#[derive(Debug, Default)]
+struct Told {
+    problem: Option<String>,
+    hosts: BTreeMap<String, (&'static str, Option<String>)>,
+    services: BTreeSet<String>,
+    unconfigured: bool,
+}
+
+/// When the next pass is due, whatever happens.
+#[derive(Debug, Clone, Copy)]
+struct Next {
+    at: Instant,
+    retry: Duration,
+}
+
+impl Publisher {
+    pub fn new(
+        fleet: Fleet,
+        configs: watch::Receiver<Arc<Config>>,
+        store: Store,
+        metrics: Metrics,
+    ) -> (Self, Shown) {
+        let (show, latest) = watch::channel(PlanAnswer::default());
+        let (ask, questions) = mpsc::channel(8);
+        let publisher = Self {
+            asked: fleet.asked(),
+            memory: store.publication(),
+            fleet,
+            configs,
+            store,
+            metrics,
+            show,
+            questions,
+            client: None,
+            told: Told::default(),
+        };
+        (publisher, Shown { latest, ask })
+    }
+
+    /// Runs until `stop`; the call under way is finished first. Nothing is done before every source was looked at once, which
+    /// `seen` tells, or has had time for it.
+    pub async fn run(mut self, seen: CancellationToken, stop: CancellationToken) {
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = seen.cancelled() => {}
+            () = tokio::time::sleep(FIRST_LOOK) => {}
+        }
+        let mut next = Next { at: Instant::now(), retry: RETRY.0 };
+        let (mut done, mut config_done) = (None, None);
+        while !stop.is_cancelled() {
+            let config = self.configs.borrow_and_update().cloudflare.clone();
+            let asked = self.asked.borrow_and_update().clone();
+            self.tell_services(&asked);
+            let wanted = asked.all();
+            let changed = done.as_ref() != Some(&wanted) || config_done != config;
+            match &config {
+                None => self.is_off(&asked),
+                Some(config) if changed || next.at <= Instant::now() => {
+                    next = self.pass(config, &asked, next, &stop).await;
+                }
+                Some(_) => {}
+            }
+            (done, config_done) = (Some(wanted), config.clone());
+            tokio::select! {
+                () = stop.cancelled() => {}
+                Ok(()) = self.asked.changed() => self.quiet().await,
+                Ok(()) = self.configs.changed() => {}
+                Some(question) = self.questions.recv() => self.answer(config.as_ref(), question).await,
+                () = tokio::time::sleep_until(next.at), if config.is_some() => {}
+            }
+        }
+    }
+
+    /// Returns once what services ask for has not changed for a moment.
+    async fn quiet(&mut self) {
+        let quiet = async {
+            let mut next = tokio::time::timeout(TOGETHER.0, self.asked.changed()).await;
+            while matches!(next, Ok(Ok(()))) {
+                next = tokio::time::timeout(TOGETHER.0, self.asked.changed()).await;
+            }
+        };
+        let _ = tokio::time::timeout(TOGETHER.1, quiet).await;
+    }
+
+    async fn pass(
+        &mut self,
+        config: &Cloudflare,
+        asked: &Asked,
+        next: Next,
+        stop: &CancellationToken,
+    ) -> Next {
+        let began = Instant::now();
+        self.memory = std::mem::take(&mut self.memory).of(pass::identity(config));
+        let passed = match self.client(config) {
+            Ok(client) => {
+                let mut memory = self.memory.clone();
+                let pass = Pass { config, client: &client, asked, now: self.fleet.now() };
+                let passed =
+                    pass.run(&mut memory, Hub { fleet: &self.fleet, store: &self.store }, stop).await;
+                self.memory = memory;
+                passed
+            }
+            Err(error) => Err(error),
+        };
+        let ok = passed.as_ref().is_ok_and(|report| report.again_after.is_none());
+        self.metrics.synced(ok, began.elapsed());
+        if passed.as_ref().is_err_and(PassError::is_unauthorized) {
+            // The file with the secret is read again.
+            self.client = None;
+        }
+        let wait = match &passed {
+            Ok(report) => report.again_after,
+            Err(error) => error.retry_after(),
+        };
+        self.tell(config, passed);
+        let timer =
+            self.memory.next_departure(config.grace).map_or(config.every, |due| due.min(config.every));
+        let timer = timer.max(Duration::from_secs(1));
+        match wait {
+            None => Next { at: Instant::now() + if ok { timer } else { config.every }, retry: RETRY.0 },
+            Some(least) => {
+                let wait = least.max(next.retry);
+                Next { at: Instant::now() + wait, retry: (next.retry * 2).min(RETRY.1) }
+            }
+        }
+    }
+
+    fn client(&mut self, config: &Cloudflare) -> Result<Client, PassError> {
+        match &self.client {
+            Some((of, client)) if of == config => Ok(client.clone()),
+            Some(_) | None => {
+                let client = pass::client(config)?;
+                self.client = Some((config.clone(), client.clone()));
+                Ok(client)
+            }
+        }
+    }
+
+    /// For whoever asks what would be done now.
+    async fn answer(&mut self, config: Option<&Cloudflare>, question: oneshot::Sender<PlanAnswer>) {
+        let mut answer = self.show.borrow().clone();
+        if let Some(config) = config {
+            let memory = self.memory.clone().of(pass::identity(config));
+            let asked = self.asked.borrow().clone();
+            let previewed = match self.client(config) {
+                Ok(client) => {
+                    let pass = Pass { config, client: &client, asked: &asked, now: self.fleet.now() };
+                    pass.preview(&memory).await
+                }
+                Err(error) => Err(error),
+            };
+            match previewed {
+                Ok(report) => answer = shown(config, &report),
+                Err(error) => answer.problem = Some(chain(&error)),
+            }
+        }
+        let _ = question.send(answer);
+    }
+
+    fn is_off(&mut self, asked: &Asked) {
+        self.show.send_if_modified(|shown| std::mem::take(shown) != PlanAnswer::default());
+        let wanted = !asked.all().is_empty();
+        if wanted && !std::mem::replace(&mut self.told.unconfigured, true) {
+            let problem = "services ask to be published, and no tunnel is named; write a [cloudflare] with account, \
+                           tunnel and token_file";
+            self.fleet.tell(Event::Publishing { problem: Some(problem.to_owned()) });
+        }
+    }
+
+    /// What is wrong with services, each once.
+    fn tell_services(&mut self, asked: &Asked) {
+        let published = asked.all();
+        let conflicts =
+            swarmgate_core::publish::wanted::Wanted::new(&published, |host| self.memory.holder(host));
+        let problems = published
+            .into_iter()
+            .flat_map(|published| {
+                published.problems.into_iter().map(move |problem| (published.service.clone(), problem))
+            })
+            .chain(conflicts.conflicts);
+        for (service, problem) in problems {
+            if self.told.services.insert(format!("{service} {problem}")) {
+                self.fleet.tell(Event::Problem { service, problem });
+            }
+        }
+    }
+
+    fn tell(&mut self, config: &Cloudflare, passed: Result<Report, PassError>) {
+        let problem = match passed {
+            Ok(report) => {
+                self.show.send_replace(shown(config, &report));
+                self.tell_hosts(&report);
+                self.metrics.published(&report.plan, report.tunnel_status.as_deref());
+                None
+            }
+            Err(error) => Some(chain(&error)),
+        };
+        self.show.send_modify(|shown| {
+            shown.configured = true;
+            shown.problem.clone_from(&problem);
+        });
+        if self.told.problem != problem {
+            self.told.problem.clone_from(&problem);
+            self.fleet.tell(Event::Publishing { problem });
+        }
+    }
+
+    /// What is new about hostnames.
+    fn tell_hosts(&mut self, report: &Report) {
+        let mut gone = std::mem::take(&mut self.told.hosts);
+        for (host, stand) in &report.plan.hosts {
+            let host = host.to_string();
+            let (state, problem) = (stand.standing.word(), stand.standing.problem().map(str::to_owned));
+            let service = stand.service.clone().unwrap_or_default();
+            let before = gone.remove(&host);
+            if before.as_ref().is_none_or(|(old, why)| *old != state || *why != problem) {
+                if before.is_none() {
+                    stand.notes.iter().for_each(|note| tracing::warn!(host, service, "{note}"));
+                }
+                let (host, problem) = (host.clone(), problem.clone());
+                self.fleet.tell(Event::Publication { host, service, state, problem });
+            }
+            self.told.hosts.insert(host, (state, problem));
+        }
+        for host in gone.into_keys() {
+            let (service, state) = (String::new(), Standing::Withdrawing.word());
+            self.fleet.tell(Event::Publication { host, service, state, problem: None });
+        }
+    }
+}
+
+fn shown(config: &Cloudflare, report: &Report) -> PlanAnswer {
+    let PlanView { steps, hosts } = PlanView::of(&report.plan);
+    PlanAnswer {
+        configured: true,
+        dry_run: config.dry_run,
+        tunnel_status: report.tunnel_status.clone(),
+        problem: None,
+        steps,
+        hosts,
+    }
+}

@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use swarmgate_core::fleet::Report;
 use swarmgate_core::ladder::{Landing, Rung};
+use swarmgate_core::publish::plan::Plan;
 
 use crate::gateway::door::{Door, Room};
 use crate::gateway::relay::Counters;
@@ -28,7 +31,44 @@ pub struct Metrics {
     returns: Counter,
     proofs: Counter,
     state_changes: Family<ChangeLabel, Counter>,
+    publication: Publication,
     pub relayed: Arc<Counters>,
+}
+
+/// Of the publication through Cloudflare; its first two under the names that swarmctl gave them.
+#[derive(Debug, Clone)]
+struct Publication {
+    syncs: Family<StatusLabel, Counter>,
+    durations: Histogram,
+    hosts: Family<StandingLabel, Gauge>,
+    tunnel: Family<StatusText, Gauge>,
+}
+
+impl Default for Publication {
+    fn default() -> Self {
+        const SECONDS: [f64; 6] = [0.1, 0.5, 1.0, 2.5, 5.0, 10.0];
+        Self {
+            syncs: Family::default(),
+            durations: Histogram::new(SECONDS),
+            hosts: Family::default(),
+            tunnel: Family::default(),
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct StatusLabel {
+    status: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct StatusText {
+    status: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct StandingLabel {
+    state: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -142,6 +182,27 @@ impl Metrics {
         self.state_changes.get_or_create(&ChangeLabel { service, to }).inc();
     }
 
+    /// A comparison with Cloudflare has ended, and all that was due was done, or not.
+    pub fn synced(&self, ok: bool, took: Duration) {
+        let status = if ok { "success" } else { "error" };
+        self.publication.syncs.get_or_create(&StatusLabel { status }).inc();
+        self.publication.durations.observe(took.as_secs_f64());
+    }
+
+    /// How many hostnames stand how, and the tunnel's own word for its state.
+    pub fn published(&self, plan: &Plan, tunnel: Option<&str>) {
+        self.publication.hosts.clear();
+        for stand in plan.hosts.values() {
+            let state = stand.standing.word();
+            self.publication.hosts.get_or_create(&StandingLabel { state }).inc();
+        }
+        self.publication.tunnel.clear();
+        if let Some(status) = tunnel {
+            let status = status.chars().take(32).collect();
+            self.publication.tunnel.get_or_create(&StatusText { status }).set(1);
+        }
+    }
+
     /// Everything in the text format that Prometheus and OpenMetrics share.
     pub fn encode(
         &self,
@@ -149,10 +210,20 @@ impl Metrics {
         door: &Door,
         in_limbo: usize,
     ) -> Result<String, std::fmt::Error> {
-        let mut registry = Registry::with_prefix("swarmgate");
-        self.register_counters(&mut registry);
-        register_services(&mut registry, services);
-        register_door(&mut registry, door, in_limbo);
+        let mut registry = Registry::default();
+        let ours = registry.sub_registry_with_prefix("swarmgate");
+        self.register_counters(ours);
+        register_services(ours, services);
+        register_door(ours, door, in_limbo);
+        let hosts = self.publication.hosts.clone();
+        ours.register("published_hosts", "Hostnames at Cloudflare, by how they stand", hosts);
+        let tunnel = self.publication.tunnel.clone();
+        ours.register("tunnel_status", "1 for the word that Cloudflare has for the tunnel's state", tunnel);
+        let theirs = registry.sub_registry_with_prefix("swarmctl");
+        let syncs = self.publication.syncs.clone();
+        theirs.register("cloudflare_sync", "Comparisons with Cloudflare, by how they ended", syncs);
+        let durations = self.publication.durations.clone();
+        theirs.register("cloudflare_sync_duration_seconds", "How long they took", durations);
         let mut page = String::new();
         text::encode(&mut page, &registry)?;
         Ok(page)

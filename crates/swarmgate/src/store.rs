@@ -8,10 +8,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition};
 use swarmgate_core::learned::Learned;
+use swarmgate_core::publish::memory::Memory;
 use swarmgate_core::service::ServiceId;
 
 const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
 const LEARNED: TableDefinition<&str, &str> = TableDefinition::new("learned");
+/// One entry.
+const PUBLICATION: TableDefinition<(), &str> = TableDefinition::new("publication");
 const KEYS: TableDefinition<&str, [u8; 32]> = TableDefinition::new("keys");
 const PASSES: &str = "passes";
 /// Raised when a table changes its meaning; older stores are then migrated on opening.
@@ -107,6 +110,34 @@ impl Store {
         }))
     }
 
+    /// What is remembered of the publication of services.
+    pub fn publication(&self) -> Memory {
+        let json = self.database.as_deref().map(read_publication).transpose();
+        let json = json.map_err(|error| error.to_string()).map(Option::flatten);
+        let read = json.and_then(|json| {
+            json.map(|json| serde_json::from_str(&json)).transpose().map_err(|error| error.to_string())
+        });
+        read.unwrap_or_else(|error| {
+            tracing::warn!(
+                error,
+                "what is remembered of published services cannot be read; their marks at Cloudflare are"
+            );
+            None
+        })
+        .unwrap_or_default()
+    }
+
+    /// Keeps it, at once. Blocks.
+    pub fn keep_publication(&self, memory: &Memory) {
+        let Some(database) = &self.database else { return };
+        let kept = serde_json::to_string(memory).map_err(|error| error.to_string());
+        let kept =
+            kept.and_then(|json| write_publication(database, &json).map_err(|error| error.to_string()));
+        if let Err(error) = kept {
+            tracing::warn!(error, "what is to be remembered of published services could not be kept");
+        }
+    }
+
     /// Keeps what was learned, soon: the latest of each service. A full disk costs the memory, not the gate.
     pub fn remember(&self, service: &ServiceId, learned: &Learned) {
         if self.database.is_none() {
@@ -200,6 +231,22 @@ fn write_learned(database: &Database, entries: &BTreeMap<String, String>) -> Res
             table.insert(service.as_str(), json.as_str())?;
         }
     }
+    write.commit()?;
+    Ok(())
+}
+
+fn read_publication(database: &Database) -> Result<Option<String>, redb::Error> {
+    let read = database.begin_read()?;
+    let table = match read.open_table(PUBLICATION) {
+        Err(redb::TableError::TableDoesNotExist(_)) => return Ok(None),
+        table => table?,
+    };
+    Ok(table.get(())?.map(|json| json.value().to_owned()))
+}
+
+fn write_publication(database: &Database, json: &str) -> Result<(), redb::Error> {
+    let write = database.begin_write()?;
+    write.open_table(PUBLICATION)?.insert((), json)?;
     write.commit()?;
     Ok(())
 }

@@ -6,7 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use swarmgate_core::service::Spec;
+use swarmgate_core::publish::Settings;
+use swarmgate_core::service::{ServiceId, Spec};
 use swarmgate_core::{config, labels};
 
 fn root() -> PathBuf {
@@ -165,10 +166,13 @@ fn every_label_shown_is_one() {
         for (name, service) in file["services"].as_object().unwrap() {
             for labels in [&service["labels"], &service["deploy"]["labels"]] {
                 let labels = labels.as_object().into_iter().flatten();
-                let labels =
-                    labels.map(|(key, value)| (key.clone(), value.as_str().unwrap().to_owned())).collect();
-                if let Some(labelled) = labels::parse(&labels, &Spec::default()) {
-                    assert_eq!(labelled.problems, Vec::<String>::new(), "{} {name}", path.display());
+                let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                let labels = labels.map(|(key, value)| (key.clone(), text(value))).collect();
+                let id = ServiceId::new("swarm", name);
+                let game = labels::parse(&labels, &Spec::default()).map(|labelled| labelled.problems);
+                let web = labels::publish::parse(&labels, id, name, &Settings::default());
+                for problems in game.into_iter().chain(web.map(|published| published.problems)) {
+                    assert_eq!(problems, Vec::<String>::new(), "{} {name}", path.display());
                     seen += 1;
                 }
             }

@@ -34,6 +34,8 @@ pub struct Cloudflare {
     pub delete_dns: bool,
     /// So many hostnames are withdrawn at a time.
     pub max_deletions: usize,
+    /// What would be done is told, and not done.
+    pub dry_run: bool,
 }
 
 /// What the API is told to believe who asks. Never shown.
@@ -85,6 +87,7 @@ impl Cloudflare {
         let adopt = section.boolean("adopt").unwrap_or(false);
         let delete_dns = section.boolean("delete_dns_on_removal").unwrap_or(false);
         let max_deletions = section.number("max_deletions", 1).unwrap_or(10);
+        let dry_run = section.boolean("dry_run").unwrap_or(false);
         for (key, example) in [("account", "the account's id"), ("tunnel", "the tunnel's id, a UUID")] {
             if wanted && !section.has(key) {
                 let fix = format!("write {key} = \"...\" with {example}");
@@ -105,6 +108,7 @@ impl Cloudflare {
             adopt,
             delete_dns,
             max_deletions,
+            dry_run,
         })
     }
 

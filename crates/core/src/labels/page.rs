@@ -119,6 +119,11 @@ Several publications of one service have names, of your choosing; what stands wi
 `host` and `path`:
 
 ```yaml
+services:
+  app:
+    image: app
+    deploy:
+      labels:
         swarmgate.publish.access: staff
         swarmgate.publish.site.host: app.example.com
         swarmgate.publish.site.port: 8080

@@ -70,6 +70,16 @@ impl Memory {
         if same { Self { of, settled, ..self } } else { Self { of, ..Self::default() } }
     }
 
+    /// The hostnames that it is about.
+    pub fn hosts(&self) -> impl Iterator<Item = HostPattern> {
+        self.hosts.keys().filter_map(|host| HostPattern::parse(host).ok())
+    }
+
+    /// Whether a whole comparison was made by this build of the gate.
+    pub const fn is_settled(&self) -> bool {
+        self.settled
+    }
+
     /// The service that asked for `host` last.
     pub fn holder(&self, host: &HostPattern) -> Option<String> {
         self.hosts.get(&host.to_string())?.service.clone()
@@ -196,9 +206,12 @@ impl Memory {
         known
     }
 
-    /// How long until the next hostname is withdrawn, if nobody asks for it until then.
+    /// How long until the grace of the next hostname is over, if nobody asks for it until then.
     pub fn next_departure(&self, grace: Duration) -> Option<Duration> {
-        self.absences().map(|(_, absent, _)| grace.saturating_sub(absent)).min()
+        self.absences()
+            .filter_map(|(_, absent, _)| grace.checked_sub(absent))
+            .filter(|left| !left.is_zero())
+            .min()
     }
 }
 

@@ -29,15 +29,21 @@ impl Asked {
 
     /// Whether that is news.
     pub fn lost(&mut self, source: SourceId) -> bool {
-        self.0.get_mut(source).is_some_and(|answer| std::mem::take(&mut answer.stands))
+        let new = !self.0.contains_key(source);
+        let answer = self.0.entry(source).or_default();
+        std::mem::take(&mut answer.stands) || new
     }
 
     pub fn all(&self) -> Vec<Published> {
         self.0.values().flat_map(|answer| answer.published.iter().cloned()).collect()
     }
 
-    pub fn answers(&self, source: &str) -> bool {
-        self.0.get(source).is_some_and(|answer| answer.stands)
+    /// Whether `source` answers, so that what it does not say is known not to be; `None`: whether all do.
+    pub fn answers(&self, source: Option<&str>) -> bool {
+        match source {
+            Some(source) => self.0.get(source).is_some_and(|answer| answer.stands),
+            None => self.0.values().all(|answer| answer.stands),
+        }
     }
 }
 
@@ -48,10 +54,11 @@ mod tests {
     #[test]
     fn what_a_silent_source_said_stands() {
         let mut asked = Asked::default();
-        assert!(!asked.lost("swarm") && !asked.answers("swarm"));
-        assert!(asked.saw("swarm", &[]) && !asked.saw("swarm", &[]));
-        assert!(asked.answers("swarm"));
         assert!(asked.lost("swarm") && !asked.lost("swarm"));
-        assert!(!asked.answers("swarm") && asked.saw("swarm", &[]));
+        assert!(!asked.answers(Some("swarm")) && !asked.answers(None));
+        assert!(asked.saw("swarm", &[]) && !asked.saw("swarm", &[]));
+        assert!(asked.answers(Some("swarm")) && asked.answers(None) && !asked.answers(Some("docker")));
+        assert!(asked.lost("swarm") && !asked.answers(Some("swarm")));
+        assert!(asked.saw("file", &[]) && asked.answers(Some("file")) && !asked.answers(None));
     }
 }

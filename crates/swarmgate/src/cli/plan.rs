@@ -1,0 +1,98 @@
+//! `plan`.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use swarmgate_core::publish::plan::HostView;
+
+use super::Common;
+use super::control::Control;
+use super::output::{Output, table};
+use crate::cloudflare::PlanAnswer;
+
+#[derive(Debug, Args)]
+pub struct Show {
+    /// As the gate found it last, without asking Cloudflare again
+    #[arg(long)]
+    last: bool,
+    #[command(flatten)]
+    common: Common,
+}
+
+impl Show {
+    pub async fn run(self, output: Output) -> anyhow::Result<ExitCode> {
+        let path = format!("/v1/plan?last={}", self.last);
+        let plan: PlanAnswer = Control::of(&self.common)?.get(&path).await?;
+        output.print(&plan, human)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn human(plan: &PlanAnswer) -> String {
+    if !plan.configured {
+        return "the gate publishes nothing: its configuration has no [cloudflare]".to_owned();
+    }
+    let mut lines = Vec::new();
+    lines.extend(plan.problem.iter().map(|problem| format!("problem: {problem}")));
+    lines.extend(plan.tunnel_status.iter().map(|status| format!("tunnel: {status}")));
+    lines.push(match (plan.steps.len(), plan.dry_run) {
+        (0, _) => "nothing is to be changed".to_owned(),
+        (_, false) => "to be changed:".to_owned(),
+        (_, true) => "would be changed (dry_run = true):".to_owned(),
+    });
+    lines.extend(plan.steps.iter().map(|step| format!("  {step}")));
+    if !plan.hosts.is_empty() {
+        let heads = ["HOST", "STATE", "SERVICE"].map(str::to_owned).to_vec();
+        let rows: Vec<Vec<String>> = std::iter::once(heads).chain(plan.hosts.iter().map(row)).collect();
+        lines.push(table(&rows));
+    }
+    for host in &plan.hosts {
+        let told = host.problem.iter().chain(&host.notes);
+        lines.extend(told.map(|what| format!("{}: {what}", host.host)));
+    }
+    lines.join("\n")
+}
+
+fn row(host: &HostView) -> Vec<String> {
+    let service = host.service.clone().unwrap_or_else(|| "-".to_owned());
+    vec![host.host.clone(), host.state.clone(), service]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_reads_as_a_diff() {
+        let host = |host: &str, state: &str, problem: Option<&str>| HostView {
+            host: host.to_owned(),
+            service: Some("swarm/web".to_owned()),
+            state: state.to_owned(),
+            problem: problem.map(str::to_owned),
+            notes: Vec::new(),
+        };
+        let plan = PlanAnswer {
+            configured: true,
+            tunnel_status: Some("healthy".to_owned()),
+            steps: vec!["+ tunnel  a.example.com -> http://web:80".to_owned()],
+            hosts: vec![
+                host("a.example.com", "changing", None),
+                host("b.example.com", "conflict", Some("why")),
+            ],
+            ..PlanAnswer::default()
+        };
+        assert_eq!(
+            human(&plan).lines().collect::<Vec<_>>(),
+            [
+                "tunnel: healthy",
+                "to be changed:",
+                "  + tunnel  a.example.com -> http://web:80",
+                "HOST           STATE     SERVICE",
+                "a.example.com  changing  swarm/web",
+                "b.example.com  conflict  swarm/web",
+                "b.example.com: why",
+            ]
+        );
+        assert!(human(&PlanAnswer::default()).contains("no [cloudflare]"));
+    }
+}

@@ -1,0 +1,323 @@
+//! One comparison of what is wanted with what is there, and everything that follows from it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use swarmgate_core::config::{Cloudflare, Credential, Secret};
+use swarmgate_core::event::Event;
+use swarmgate_core::moment::Moment;
+use swarmgate_core::name::HostPattern;
+use swarmgate_core::publish::actual::{Actual, Step};
+use swarmgate_core::publish::ingress::{Ingress, NotUnderstood};
+use swarmgate_core::publish::memory::{Identity, Memory, Patience};
+use swarmgate_core::publish::plan::{Input, Plan, Terms, departures};
+use swarmgate_core::publish::rule::Key;
+use swarmgate_core::publish::wanted::Wanted;
+use tokio_util::sync::CancellationToken;
+
+use super::apply::{Outcome, apply};
+use super::asked::Asked;
+use super::client::error::{ApiError, Class};
+use super::client::{Client, Credentials, NoClient, Target};
+use super::read::{Read, ReadError, read};
+use crate::fleet::Fleet;
+use crate::store::Store;
+
+/// Why a pass ended before everything was compared.
+#[derive(Debug, thiserror::Error)]
+pub enum PassError {
+    #[error("{} cannot be read", .0.display())]
+    Secret(std::path::PathBuf, #[source] std::io::Error),
+    #[error(transparent)]
+    Client(#[from] NoClient),
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    #[error(transparent)]
+    Write(ApiError),
+    #[error(transparent)]
+    Odd(#[from] NotUnderstood),
+    #[error("somebody else keeps writing the tunnel's configuration; one gate at most may write it")]
+    Contended,
+}
+
+impl PassError {
+    /// Whether another secret might do.
+    pub const fn is_unauthorized(&self) -> bool {
+        match self {
+            Self::Read(ReadError::Api(error)) | Self::Write(error) => error.is_unauthorized(),
+            Self::Read(ReadError::Token(_)) => true,
+            Self::Secret(..) | Self::Client(_) | Self::Odd(_) | Self::Read(_) | Self::Contended => false,
+        }
+    }
+
+    /// How long to wait at least; `None` if only somebody's doing can help.
+    pub fn retry_after(&self) -> Option<Duration> {
+        let api = match self {
+            Self::Read(ReadError::Api(error)) | Self::Write(error) => error,
+            Self::Contended => return Some(Duration::ZERO),
+            Self::Secret(..) | Self::Client(_) | Self::Odd(_) | Self::Read(_) => return None,
+        };
+        match api.class() {
+            Class::Permanent => None,
+            Class::Conflict | Class::Transient => Some(api.retry_after().unwrap_or_default()),
+        }
+    }
+}
+
+/// What a pass came to.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// What is left to do, and how all hostnames stand.
+    pub plan: Plan,
+    pub tunnel_status: Option<String>,
+    /// Something of one hostname failed that may go better by itself, and how long to wait for that at least.
+    pub again_after: Option<Duration>,
+    /// Rules of ours that somebody else has changed.
+    tampered: Vec<Key>,
+}
+
+/// The circumstances of a pass.
+#[derive(Debug, Clone, Copy)]
+pub struct Pass<'a> {
+    pub config: &'a Cloudflare,
+    pub client: &'a Client,
+    pub asked: &'a Asked,
+    pub now: Moment,
+}
+
+/// More calls than this to write one configuration, and others are writing as well.
+const MOST_OUTDATED: usize = 4;
+/// So many calls without an answer, and none of those after will have one.
+const MOST_UNANSWERED: usize = 2;
+
+pub fn identity(config: &Cloudflare) -> Identity {
+    Identity {
+        tunnel: config.tunnel.clone(),
+        instance: config.instance.clone(),
+        build: env!("CARGO_PKG_VERSION").to_owned(),
+    }
+}
+
+/// Read anew whenever there is a new client: a secret may have been changed.
+pub fn client(config: &Cloudflare) -> Result<Client, PassError> {
+    let secret = |secret: &Secret| match secret {
+        Secret::Text(text) => Ok(text.clone()),
+        Secret::File(path) => std::fs::read_to_string(path)
+            .map(|text| text.trim().to_owned())
+            .map_err(|error| PassError::Secret(path.clone(), error)),
+    };
+    let credentials = match &config.credential {
+        Credential::Token(token) => Credentials::Token(secret(token)?),
+        Credential::Key { email, key } => Credentials::Key { email: email.clone(), key: secret(key)? },
+    };
+    let (api, account, tunnel) = (config.api.clone(), config.account.clone(), config.tunnel.clone());
+    Ok(Client::new(&Target { api, account, tunnel, credentials })?)
+}
+
+/// Whom a pass tells what it finds, and where it keeps what must outlive it.
+#[derive(Debug, Clone, Copy)]
+pub struct Hub<'a> {
+    pub fleet: &'a Fleet,
+    pub store: &'a Store,
+}
+
+/// A pass under way.
+#[derive(Debug)]
+struct Course<'a> {
+    memory: &'a mut Memory,
+    terms: Terms,
+    wanted: Wanted,
+    departed: BTreeSet<HostPattern>,
+    actual: Actual,
+    failed: BTreeMap<HostPattern, String>,
+    outdated: usize,
+    unanswered: usize,
+    report: Report,
+}
+
+impl Pass<'_> {
+    /// Makes everything what it should be, step by step, until nothing is left to do or `stop`.
+    pub async fn run(
+        &self,
+        memory: &mut Memory,
+        hub: Hub<'_>,
+        stop: &CancellationToken,
+    ) -> Result<Report, PassError> {
+        let mut course = self.begin(memory).await?;
+        keep(hub.store, course.memory).await;
+        hub.tell_tampering(&course.report.tampered);
+        loop {
+            course.report.plan = course.plan()?;
+            let Some(step) = course.report.plan.steps.first().cloned() else { break };
+            if stop.is_cancelled() || self.config.dry_run {
+                return Ok(course.report);
+            }
+            course.make(self.client, &step, hub).await?;
+        }
+        let Course { memory, wanted, actual, failed, report, .. } = course;
+        memory.written(&report.plan, &wanted, actual.configuration.version);
+        if failed.is_empty() {
+            memory.settle();
+        }
+        keep(hub.store, memory).await;
+        Ok(report)
+    }
+
+    /// What would be done, without doing it or taking note of anything.
+    pub async fn preview(&self, memory: &Memory) -> Result<Report, PassError> {
+        let mut memory = memory.clone();
+        let mut course = self.begin(&mut memory).await?;
+        course.report.plan = course.plan()?;
+        Ok(course.report)
+    }
+
+    async fn begin<'m>(&self, memory: &'m mut Memory) -> Result<Course<'m>, PassError> {
+        let (terms, wanted) = (self.terms(), Wanted::new(&self.asked.all(), |host| memory.holder(host)));
+        let hosts: BTreeSet<HostPattern> = wanted.hosts.keys().cloned().chain(memory.hosts()).collect();
+        let everywhere = !memory.is_settled() || self.config.exclusive;
+        let Read { tunnel, actual, again_after } = read(self.client, &hosts, everywhere).await?;
+        let ingress = Ingress::read(actual.configuration.config.as_deref())?;
+        let tampered = memory.tampered(&ingress, actual.configuration.version);
+        let departed = self.departed(memory, (&terms, &wanted, &actual))?;
+        let report = Report { tunnel_status: tunnel.status, tampered, again_after, ..Report::default() };
+        let failed = BTreeMap::new();
+        Ok(Course { memory, terms, wanted, departed, actual, failed, outdated: 0, unanswered: 0, report })
+    }
+
+    fn terms(&self) -> Terms {
+        Terms {
+            team: self.config.team.clone(),
+            exclusive: self.config.exclusive,
+            delete_dns: self.config.delete_dns,
+            ..Terms::new(&self.config.tunnel, &self.config.instance)
+        }
+    }
+
+    fn departed(
+        &self,
+        memory: &mut Memory,
+        facts: (&Terms, &Wanted, &Actual),
+    ) -> Result<BTreeSet<HostPattern>, NotUnderstood> {
+        let patience = Patience { grace: self.config.grace, most: self.config.max_deletions };
+        departures(memory, facts, &|source| self.asked.answers(source), patience, self.now)
+    }
+}
+
+impl Course<'_> {
+    fn plan(&self) -> Result<Plan, NotUnderstood> {
+        Plan::new(Input {
+            terms: &self.terms,
+            wanted: &self.wanted,
+            actual: &self.actual,
+            memory: self.memory,
+            departed: &self.departed,
+            failed: &self.failed,
+        })
+    }
+
+    /// Makes one step. What fails for one hostname leaves that one alone until the next pass.
+    async fn make(&mut self, client: &Client, step: &Step, hub: Hub<'_>) -> Result<(), PassError> {
+        if remember(self.memory, step, &self.report.plan, &self.wanted) {
+            keep(hub.store, self.memory).await;
+        }
+        let is_put = matches!(step, Step::PutConfiguration { .. });
+        tracing::info!("{}", if is_put { diff(&self.report.plan) } else { step.to_string() });
+        let answer = match apply(client, step).await {
+            Ok(Outcome::Done(answer)) => answer,
+            Ok(Outcome::Overwrote(answer, version)) => {
+                let problem = format!(
+                    "somebody else wrote the tunnel's configuration at the same time (it is at version {version} now); if a rule of theirs is missing, write it again"
+                );
+                hub.fleet.tell(Event::Publishing { problem: Some(problem) });
+                answer
+            }
+            Ok(Outcome::Outdated(configuration)) => {
+                self.outdated += 1;
+                self.actual.configuration = configuration;
+                return if self.outdated > MOST_OUTDATED { Err(PassError::Contended) } else { Ok(()) };
+            }
+            Err(error) => return self.failed(step, error),
+        };
+        self.actual.absorb(step, answer);
+        if self.plan()?.steps.first() == Some(step) {
+            // It would be made for ever.
+            let why = format!("Cloudflare says that it is done, and it is not ({step})");
+            let hosts = self.concerned(step).ok_or(PassError::Contended)?;
+            self.failed.extend(hosts.into_iter().map(|host| (host, why.clone())));
+        }
+        Ok(())
+    }
+
+    fn failed(&mut self, step: &Step, error: ApiError) -> Result<(), PassError> {
+        self.unanswered += usize::from(matches!(error, ApiError::NoAnswer { .. }));
+        let is_away = matches!(error, ApiError::Limited { .. }) || self.unanswered > MOST_UNANSWERED;
+        let Some(hosts) = self.concerned(step).filter(|_| !is_away) else {
+            return Err(PassError::Write(error));
+        };
+        if error.class() != Class::Permanent {
+            let after = error.retry_after().unwrap_or_default();
+            self.report.again_after = self.report.again_after.max(Some(after));
+        }
+        self.failed.extend(hosts.into_iter().map(|host| (host, error.to_string())));
+        Ok(())
+    }
+
+    /// The hostnames that a step is for; `None` if it is for all of them.
+    fn concerned(&self, step: &Step) -> Option<BTreeSet<HostPattern>> {
+        match step {
+            Step::PutConfiguration { .. } => None,
+            Step::CreateTag { .. } => {
+                let protected = self.wanted.hosts.iter().filter(|(_, want)| !want.access.is_empty());
+                Some(protected.map(|(host, _)| host.clone()).collect())
+            }
+            Step::CreateApp { .. }
+            | Step::UpdateApp { .. }
+            | Step::DeleteApp { .. }
+            | Step::CreateRecord { .. }
+            | Step::UpdateRecord { .. }
+            | Step::DeleteRecord { .. } => Some([HostPattern::parse(step.host()?).ok()?].into()),
+        }
+    }
+}
+
+impl Hub<'_> {
+    fn tell_tampering(self, rules: &[Key]) {
+        let rules: Vec<String> = rules.iter().map(ToString::to_string).collect();
+        if !rules.is_empty() {
+            self.fleet.tell(Event::Tampered { rules });
+        }
+    }
+}
+
+/// What must outlive the gate before the step is made. Whether there is anything.
+fn remember(memory: &mut Memory, step: &Step, plan: &Plan, wanted: &Wanted) -> bool {
+    match step {
+        Step::PutConfiguration { .. } => memory.intend(&plan.rules, wanted),
+        Step::CreateApp { host, .. } => {
+            let Ok(host) = HostPattern::parse(host) else { return false };
+            memory.intend_access(&host, wanted);
+        }
+        Step::CreateTag { .. }
+        | Step::UpdateApp { .. }
+        | Step::DeleteApp { .. }
+        | Step::CreateRecord { .. }
+        | Step::UpdateRecord { .. }
+        | Step::DeleteRecord { .. } => return false,
+    }
+    true
+}
+
+fn diff(plan: &Plan) -> String {
+    plan.changes
+        .iter()
+        .map(swarmgate_core::publish::ingress::Change::in_tunnel)
+        .collect::<Vec<_>>()
+        .join("; ")
+}
+
+async fn keep(store: &Store, memory: &Memory) {
+    let (store, memory) = (store.clone(), memory.clone());
+    if let Err(error) = tokio::task::spawn_blocking(move || store.keep_publication(&memory)).await {
+        tracing::error!(%error, "the store panicked");
+    }
+}

@@ -1,0 +1,109 @@
+//! What is at Cloudflare now: everything that a plan is made from, and whether it can be worked with at all.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use swarmgate_core::name::HostPattern;
+use swarmgate_core::publish::actual::{Access, Actual, Record, Tunnel};
+use swarmgate_core::publish::plan::zone_of;
+
+use super::client::Client;
+use super::client::error::{ApiError, Class};
+
+/// Why nothing can be published.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    #[error(transparent)]
+    Api(#[from] ApiError),
+    #[error("the API says that the token is {0}; make a new one")]
+    Token(String),
+    #[error(
+        "the tunnel {0} is configured by a file beside its connector, so what is written at Cloudflare has no effect; migrate it in the dashboard, or make another"
+    )]
+    Local(String),
+    #[error("the tunnel {0} was deleted; make another, and write its id")]
+    Deleted(String),
+}
+
+/// All that was read.
+#[derive(Debug)]
+pub struct Read {
+    pub tunnel: Tunnel,
+    pub actual: Actual,
+    /// Some of it could not be read, which may go better by itself, and how long to wait for that at least.
+    pub again_after: Option<Duration>,
+}
+
+/// Reads all of it. `hosts` are those whose zones matter; with `everywhere`, what is ours is looked for in all the others
+/// too.
+pub async fn read(
+    client: &Client,
+    hosts: &BTreeSet<HostPattern>,
+    everywhere: bool,
+) -> Result<Read, ReadError> {
+    let tunnel = tunnel(client).await?;
+    let mut again_after = None;
+    let configuration = client.configuration().await?;
+    if configuration.source.as_deref() == Some("local") {
+        return Err(ReadError::Local(named(&tunnel)));
+    }
+    let zones = client.zones().await?;
+    let used: BTreeSet<&str> =
+        hosts.iter().filter_map(|host| zone_of(&zones, host)).map(|zone| zone.id.as_str()).collect();
+    let mut records: BTreeMap<String, Result<Vec<Record>, String>> = BTreeMap::new();
+    for zone in &zones {
+        let filters: &[_] = match used.contains(zone.id.as_str()) {
+            true => &[],
+            false if everywhere => &[("comment.startswith", "managed-by=swarmgate")],
+            false => continue,
+        };
+        let read = client.records(&zone.id, filters).await;
+        records.insert(zone.id.clone(), bearable(read, &mut again_after)?);
+    }
+    let access = bearable(access(client).await, &mut again_after)?;
+    Ok(Read { tunnel, actual: Actual { configuration, zones, records, access }, again_after })
+}
+
+/// That the token is good, the ids are right, and the tunnel is one that can be configured from here.
+async fn tunnel(client: &Client) -> Result<Tunnel, ReadError> {
+    let tunnel = match client.tunnel().await {
+        // The same code for a token that is no good and for one that may not: the API says which.
+        Err(error) if error.is_unauthorized() => match client.token_status().await {
+            Ok(status) if status != "active" => return Err(ReadError::Token(status)),
+            Ok(_) | Err(_) => return Err(error.into()),
+        },
+        tunnel => tunnel?,
+    };
+    if tunnel.deleted_at.is_some() {
+        return Err(ReadError::Deleted(named(&tunnel)));
+    }
+    if tunnel.config_src.as_deref() == Some("local") {
+        return Err(ReadError::Local(named(&tunnel)));
+    }
+    Ok(tunnel)
+}
+
+async fn access(client: &Client) -> Result<Access, ApiError> {
+    Ok(Access { apps: client.apps().await?, policies: client.policies().await?, tags: client.tags().await? })
+}
+
+/// What one zone, or Access, refuses must not keep the rest from being published.
+fn bearable<T>(
+    read: Result<T, ApiError>,
+    again_after: &mut Option<Duration>,
+) -> Result<Result<T, String>, ApiError> {
+    match read {
+        Ok(read) => Ok(Ok(read)),
+        Err(error @ ApiError::Limited { .. }) => Err(error),
+        Err(error @ (ApiError::Refused { .. } | ApiError::NoAnswer { .. })) => {
+            if error.class() != Class::Permanent {
+                *again_after = Some(Duration::ZERO);
+            }
+            Ok(Err(error.to_string()))
+        }
+    }
+}
+
+fn named(tunnel: &Tunnel) -> String {
+    if tunnel.name.is_empty() { tunnel.id.clone() } else { tunnel.name.clone() }
+}

@@ -1,0 +1,50 @@
+//! How publication stands, for those who ask.
+
+use serde::{Deserialize, Serialize};
+use swarmgate_core::publish::plan::HostView;
+use tokio::sync::{mpsc, oneshot, watch};
+
+/// As the API gives it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct PlanAnswer {
+    /// Whether anything can be published: `[cloudflare]` is written.
+    pub configured: bool,
+    /// Whether the changes below are made, or only told.
+    pub dry_run: bool,
+    /// The tunnel's own word: `healthy`, `down`, …
+    pub tunnel_status: Option<String>,
+    /// Why nothing can be read or written, if that is so: what is below is of the time before.
+    pub problem: Option<String>,
+    /// The changes that are due, as a diff.
+    pub steps: Vec<String>,
+    pub hosts: Vec<HostView>,
+}
+
+/// Asks the loop for a plan of this moment.
+#[derive(Debug, Clone)]
+pub struct Shown {
+    pub(super) latest: watch::Receiver<PlanAnswer>,
+    pub(super) ask: mpsc::Sender<oneshot::Sender<PlanAnswer>>,
+}
+
+impl Shown {
+    /// As it was after the last pass.
+    pub fn latest(&self) -> PlanAnswer {
+        self.latest.borrow().clone()
+    }
+
+    /// As it is now; without an answer in time, as it was.
+    pub async fn now(&self) -> PlanAnswer {
+        // Below what a client of the control socket waits for.
+        const PATIENCE: std::time::Duration = std::time::Duration::from_secs(8);
+        let (send, answer) = oneshot::channel();
+        let asked = async {
+            self.ask.send(send).await.ok()?;
+            answer.await.ok()
+        };
+        match tokio::time::timeout(PATIENCE, asked).await {
+            Ok(Some(answer)) => answer,
+            Ok(None) | Err(_) => self.latest(),
+        }
+    }
+}
