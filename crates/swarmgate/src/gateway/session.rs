@@ -180,17 +180,13 @@ impl Visit {
             }
         }
         let mut place = Some(place);
-        let (mut verdict, mut seat) = self.admit(&knock);
-        if let Verdict::Prove(face) = verdict {
+        let mut decided = self.admit(&knock);
+        if let (Verdict::Prove(face), _) = decided {
             place = None;
             // Boxed: few have to, and none that is only relayed.
-            match Box::pin(self.prove(&knock)).await {
-                Ok(account) => knock.account = Some(account),
-                Err(error) => return Box::pin(self.unproven(face, &error, &knock)).await,
-            }
-            (verdict, seat) = self.admit(&knock);
+            decided = Box::pin(self.prove(face, &mut knock)).await?;
         }
-        match (verdict, seat) {
+        match decided {
             (Verdict::Answer(face), _) => {
                 status::answer(self.stream, &self.opening, &face, self.gateway.fleet.now(), self.deadline)
                     .await;

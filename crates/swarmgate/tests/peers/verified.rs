@@ -47,7 +47,8 @@ async fn older_versions_are_verified_told_and_come_back() {
             assert_eq!(end["event"], json!("joined"), "{end}");
         }
     }
-    assert_eq!((sessions.state().asked.len(), sessions.state().faults.len()), (versions.len(), 0));
+    let state = sessions.state();
+    assert_eq!((state.asked.len(), &state.faults), (versions.len(), &vec![]));
 }
 
 #[tokio::test]

@@ -79,7 +79,7 @@ async fn older_versions_read_when_to_come_back() {
 /// It says that it has the game's own packs, and looks no further than the configuration phase.
 #[tokio::test]
 async fn botmine_gets_the_world() {
-    let versions = ["1.20.6", "1.21.1", "1.21.4", "1.21.8", "1.21.11", "26.1"];
+    let versions = WAITING.map(|(version, ..)| version);
     let Some(join) = peers::python("join.py") else { return };
     drop(join);
     let Some(site) = Site::start(&versions, "exec sleep 600; ", "").await else { return };

@@ -2,20 +2,36 @@
 
 use std::sync::Arc;
 
-use swarmgate_core::knock::{Face, Knock, Player, Refusal};
+use swarmgate_core::knock::{Face, Knock, Player, Refusal, Verdict};
 use swarmgate_minecraft::knock::Knock as Wire;
 use swarmgate_minecraft::limbo::Guest;
 
-use super::{Joined, Visit};
+use super::Visit;
 use crate::errors::chain;
+use crate::fleet::TakenSeat;
 use crate::gateway::door::Room;
 use crate::gateway::guest::{self, NoGuest};
 use crate::gateway::proof::{NoProof, Sealed};
 use crate::gateway::sessions::Account;
 
 impl Visit {
+    /// Asks the player for it, and for the verdict once more; `None` if there is nobody to be told of that.
+    pub(super) async fn prove(
+        &mut self,
+        face: Face,
+        knock: &mut Knock,
+    ) -> Option<(Verdict, Option<TakenSeat>)> {
+        match self.account(knock).await {
+            Ok(account) => {
+                knock.account = Some(account);
+                Some(self.admit(knock))
+            }
+            Err(error) => self.unproven(face, &error).map(|refusal| (Verdict::Refuse(refusal), None)),
+        }
+    }
+
     /// Who the player is: as the session server says, or a proxy in front that the owner trusts.
-    pub(super) async fn prove(&mut self, knock: &Knock) -> Result<Player, NoProof> {
+    async fn account(&mut self, knock: &Knock) -> Result<Player, NoProof> {
         let gateway = Arc::clone(&self.gateway);
         let config = Arc::clone(&gateway.config.borrow());
         let _place =
@@ -41,12 +57,7 @@ impl Visit {
         Ok(account)
     }
 
-    pub(super) async fn unproven(
-        self: Box<Self>,
-        face: Face,
-        error: &NoProof,
-        knock: &Knock,
-    ) -> Option<Joined> {
+    fn unproven(&self, face: Face, error: &NoProof) -> Option<Refusal> {
         let Some(why) = error.why() else {
             self.gateway.metrics.opening_failed("left_unproven");
             return None;
@@ -58,10 +69,10 @@ impl Visit {
         {
             tracing::warn!(error = %chain(error), more, "an account cannot be checked");
         }
-        if error.can_be_told() {
-            return self.refuse(refusal, knock).await;
+        if !error.can_be_told() {
+            self.gateway.metrics.refused(refusal.kind());
+            return None;
         }
-        self.gateway.metrics.refused(refusal.kind());
-        None
+        Some(refusal)
     }
 }
