@@ -133,6 +133,8 @@ fn rules() -> impl Strategy<Value = Vec<(&'static str, &'static str)>> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     /// Whatever others have in the tunnel, in whatever order.
     #[test]
     fn every_rule_of_ours_is_reached_and_none_of_theirs_is_shadowed(theirs in rules(), ours in rules()) {

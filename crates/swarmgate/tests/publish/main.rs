@@ -8,4 +8,12 @@
     reason = "this is how a test fails"
 )]
 
+#[path = "../common/mod.rs"]
+mod common;
 mod connector;
+mod docker;
+mod faults;
+mod ownership;
+mod publishing;
+mod site;
+mod withdrawing;
