@@ -116,7 +116,7 @@ fn the_readme_speaks_of_what_it_has_shown() {
                     "explain" | "ping" | "join" => {
                         assert!(hosts.iter().any(|host| host == words[2]), "{line}")
                     }
-                    "check" | "run" | "services" => {}
+                    "check" | "plan" | "run" | "services" => {}
                     _ => panic!("{line}"),
                 },
                 "cargo" => match words[1] {
@@ -157,7 +157,7 @@ fn every_label_shown_is_one() {
     let shown = documents()
         .into_iter()
         .flat_map(|(path, text)| blocks(&text, "yaml").into_iter().map(move |block| (path.clone(), block)));
-    let examples = ["stack.yml", "compose.yml"].map(|name| root().join("examples").join(name));
+    let examples = ["stack.yml", "web.yml", "compose.yml"].map(|name| root().join("examples").join(name));
     let examples = examples.map(|path| (path.clone(), fs::read_to_string(path).unwrap()));
     let mut seen = 0;
     for (path, text) in shown.chain(examples) {
