@@ -61,6 +61,7 @@ impl Fleet {
                 }
                 // Only now: the seat that was kept keeps the service awake until there is the new one.
                 if returning.is_some()
+                    && !matches!(verdict, Verdict::Prove(_))
                     && let Some(ticket) = self.guests.redeem(&visitor.guest())
                 {
                     self.give_up(&ticket, now);

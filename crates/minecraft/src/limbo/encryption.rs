@@ -24,6 +24,16 @@ pub struct Key {
     public: Vec<u8>,
 }
 
+/// What one client is asked with. It makes the answer good for this connection alone: an answer that somebody has
+/// recorded elsewhere would tell the session server of another hash.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Challenge {
+    /// The name of the server, as far as clients are concerned: the game's own servers have none, and clients put into
+    /// the hash whatever they are sent, up to 20 characters.
+    server: String,
+    token: [u8; 4],
+}
+
 /// What both sides have agreed on.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Secret([u8; 16]);
@@ -58,11 +68,11 @@ impl Key {
     }
 
     /// The frame that asks for encryption and, since 1.20.5, for a report to the session server; older clients
-    /// report always. The token is random, and new for each client.
-    pub fn request(&self, protocol: i32, token: &[u8; 4]) -> Vec<u8> {
+    /// report always.
+    pub fn request(&self, protocol: i32, challenge: &Challenge) -> Vec<u8> {
         let mut body = vec![1];
-        write_text(SERVER, &mut body);
-        for bytes in [&self.public[..], token] {
+        write_text(&challenge.server, &mut body);
+        for bytes in [&self.public[..], &challenge.token] {
             if protocol <= SHORT_LENGTHS {
                 body.extend(u16::try_from(bytes.len()).unwrap_or(u16::MAX).to_be_bytes());
             } else {
@@ -82,7 +92,7 @@ impl Key {
         &self,
         body: &[u8],
         protocol: i32,
-        token: &[u8; 4],
+        challenge: &Challenge,
         signer: Option<&[u8]>,
         random: &mut impl TryCryptoRng,
     ) -> Result<Secret, EncryptionError> {
@@ -94,11 +104,11 @@ impl Key {
         let secret = counted(&mut fields, protocol)?;
         let mut decrypt = |bytes: &[u8]| self.private.decrypt_blinded(random, Pkcs1v15Encrypt, bytes);
         if matches!(protocol, 759..=760) && !fields.bool()? {
-            signed(&mut fields, token, signer)?;
+            signed(&mut fields, &challenge.token, signer)?;
         } else {
             let returned = counted(&mut fields, protocol)?;
             let returned = decrypt(returned).map_err(|_| EncryptionError::BadToken)?;
-            if !bool::from(returned.ct_eq(token)) {
+            if !bool::from(returned.ct_eq(&challenge.token)) {
                 return Err(EncryptionError::BadToken);
             }
         }
@@ -108,9 +118,18 @@ impl Key {
     }
 
     /// What the client reports to the session server, which knows the player by it.
-    pub fn hash(&self, secret: &Secret) -> String {
-        let hash = Sha1::new().chain_update(SERVER).chain_update(secret.0).chain_update(&self.public);
+    pub fn hash(&self, challenge: &Challenge, secret: &Secret) -> String {
+        let hash =
+            Sha1::new().chain_update(&challenge.server).chain_update(secret.0).chain_update(&self.public);
         signed_hex(hash.finalize().into())
+    }
+}
+
+impl Challenge {
+    /// From random bytes, which must be new for each client.
+    pub fn new(random: [u8; 12]) -> Self {
+        let [a, b, c, d, server @ ..] = random;
+        Self { server: server.iter().map(|byte| format!("{byte:02x}")).collect(), token: [a, b, c, d] }
     }
 }
 
@@ -196,8 +215,6 @@ impl fmt::Debug for Cipher {
 
 /// As the game's own servers: the key is short, but lives no longer than the gate and protects nothing but logins.
 const BITS: usize = 1024;
-/// Servers have had no name for long.
-const SERVER: &str = "";
 /// Up to 1.7.10 lengths are two bytes.
 const SHORT_LENGTHS: i32 = 5;
 
@@ -208,13 +225,18 @@ mod tests {
     use rand::rngs::StdRng;
 
     const TOKEN: [u8; 4] = *b"tokn";
+    const SERVER: &str = "6f6e65206f6e6521";
     const SECRET: [u8; 16] = *b"sixteen bytes :)";
+
+    fn challenge() -> Challenge {
+        Challenge::new(*b"toknone one!")
+    }
 
     /// A client's side: the key and the token it is sent, and its answer.
     fn answer(request: &[u8], protocol: i32, secret: &[u8], token: Option<&[u8]>) -> Vec<u8> {
         let frame = frame::split(request, 4096).unwrap().unwrap();
         let mut fields = Reader::new(frame.body);
-        assert_eq!((fields.varint(), fields.text(20)), (Ok(1), Ok("")));
+        assert_eq!((fields.varint(), fields.text(20)), (Ok(1), Ok(SERVER)));
         let key = PublicKey::from_public_key_der(counted(&mut fields, protocol).unwrap()).unwrap();
         let sent = counted(&mut fields, protocol).unwrap();
         assert_eq!(fields.rest(), if protocol >= 766 { &[1][..] } else { &[] });
@@ -240,15 +262,15 @@ mod tests {
         let mut random = StdRng::seed_from_u64(1);
         let key = Key::generate(&mut random).unwrap();
         for protocol in [5, 47, 758, 760, 765, 766, 777] {
-            let request = key.request(protocol, &TOKEN);
+            let request = key.request(protocol, &challenge());
             let body = answer(&request, protocol, &SECRET, None);
             assert_eq!(
-                key.open(&body, protocol, &TOKEN, None, &mut random),
+                key.open(&body, protocol, &challenge(), None, &mut random),
                 Ok(Secret(SECRET)),
                 "{protocol}"
             );
         }
-        let request = key.request(772, &TOKEN);
+        let request = key.request(772, &challenge());
         let good = answer(&request, 772, &SECRET, None);
         let other = Key::generate(&mut random).unwrap();
         for (key, body, protocol, expected) in [
@@ -260,8 +282,16 @@ mod tests {
             (&key, [&good[..], b"x"].concat(), 772, Malformed::Trailing(1).into()),
             (&key, b"\x02".to_vec(), 772, Malformed::BadPacketId(2).into()),
         ] {
-            assert_eq!(key.open(&body, protocol, &TOKEN, None, &mut random), Err(expected));
+            assert_eq!(key.open(&body, protocol, &challenge(), None, &mut random), Err(expected));
         }
+    }
+
+    #[test]
+    fn what_is_answered_to_one_is_no_answer_to_another() {
+        let key = Key::generate(&mut StdRng::seed_from_u64(1)).unwrap();
+        let (one, other) = (Challenge::new(*b"tokn8 bytes."), Challenge::new(*b"tokn8 bytes!"));
+        assert_ne!(key.hash(&one, &Secret(SECRET)), key.hash(&other, &Secret(SECRET)));
+        assert_eq!(key.hash(&one, &Secret(SECRET)), key.hash(&one, &Secret(SECRET)));
     }
 
     /// 1.19 to 1.19.2, with a chat key.
@@ -293,7 +323,7 @@ mod tests {
             (&TOKEN, Some(b"no key"), Err(EncryptionError::BadSignature)),
             (&TOKEN, None, Err(EncryptionError::BadSignature)),
         ] {
-            assert_eq!(key.open(&signed(token), 760, &TOKEN, signer, &mut random), expected);
+            assert_eq!(key.open(&signed(token), 760, &challenge(), signer, &mut random), expected);
         }
     }
 

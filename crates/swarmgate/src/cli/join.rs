@@ -193,7 +193,7 @@ impl Join {
                 format!("{server} sent {} away after {took}, with the words\n\n{text}", self.name)
             }
             Event::ProofWanted => format!(
-                "{server} was reached after {took}. It is in online mode: a real player would now prove the account, and be in."
+                "{server} asks after {took} for the proof of an account, which is not known here. A server in online mode would now let a real player in; a gate in front of a server with `wakers.verified` would start it."
             ),
             Event::LoggedIn => format!(
                 "{server} has let {} in after {took}. What follows is not known here for {}.",

@@ -78,6 +78,11 @@ async fn ask(stream: &mut TcpStream, opening: &mut Opening, secret: &str) -> Res
 
 async fn secret(file: &Path) -> Result<String, NoGuest> {
     match tokio::fs::read_to_string(file).await {
+        // Everybody has an empty one.
+        Ok(secret) if secret.trim().is_empty() => Err(NoGuest::NoSecret {
+            path: file.to_owned(),
+            source: std::io::Error::other("the file is empty"),
+        }),
         Ok(secret) => Ok(secret.trim().to_owned()),
         Err(source) => Err(NoGuest::NoSecret { path: file.to_owned(), source }),
     }

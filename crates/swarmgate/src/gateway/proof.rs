@@ -7,7 +7,7 @@ use std::time::Duration;
 use getrandom::SysRng;
 use swarmgate_core::knock::Unproven;
 use swarmgate_minecraft::knock::Knock;
-use swarmgate_minecraft::limbo::encryption::{Cipher, EncryptionError, Key};
+use swarmgate_minecraft::limbo::encryption::{Challenge, Cipher, EncryptionError, Key};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::sync::OnceCell;
@@ -104,14 +104,18 @@ impl Keyring {
         let Knock::Login { handshake, start, .. } = &opening.knock else { return Err(NoProof::Old) };
         let (protocol, signer) = (handshake.protocol, start.key.clone());
         let key = Arc::clone(self.key.get_or_try_init(make).await?);
-        let mut token = [0; 4];
-        getrandom::fill(&mut token).map_err(|_| EncryptionError::NoKey)?;
-        stream.write_all(&key.request(protocol, &token)).await.map_err(NoOpening::from)?;
+        let mut random = [0; 12];
+        getrandom::fill(&mut random).map_err(|_| EncryptionError::NoKey)?;
+        let challenge = Challenge::new(random);
+        stream.write_all(&key.request(protocol, &challenge)).await.map_err(NoOpening::from)?;
         let answer = opening.answer(stream, LONGEST_ANSWER, Instant::now() + PATIENCE).await?;
         // A millisecond of arithmetic, which should be nobody else's.
         let sealed = spawn_blocking(move || {
-            let secret = key.open(&answer, protocol, &token, signer.as_deref(), &mut SysRng)?;
-            Ok::<_, EncryptionError>(Sealed { cipher: Box::new(secret.cipher()), hash: key.hash(&secret) })
+            let secret = key.open(&answer, protocol, &challenge, signer.as_deref(), &mut SysRng)?;
+            Ok::<_, EncryptionError>(Sealed {
+                cipher: Box::new(secret.cipher()),
+                hash: key.hash(&challenge, &secret),
+            })
         });
         Ok(sealed.await??)
     }

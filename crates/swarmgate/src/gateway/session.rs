@@ -14,10 +14,12 @@ use swarmgate_core::knock::{Knock, Purpose, Refusal, Target, Verdict, Waiting};
 use swarmgate_core::ladder::{Exit, Rung};
 use swarmgate_core::motd;
 use swarmgate_core::service::{ServiceId, State};
+use swarmgate_minecraft::address::Address;
 use swarmgate_minecraft::handshake::{self, Intent, Rewrite};
 use swarmgate_minecraft::knock::Knock as Wire;
 use swarmgate_minecraft::limbo::encryption::Cipher;
 use swarmgate_minecraft::limbo::{Guest, Session};
+use swarmgate_minecraft::text::Component;
 use swarmgate_minecraft::{login, proxy_header};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
@@ -184,7 +186,17 @@ impl Visit {
         if let (Verdict::Prove(face), _) = decided {
             place = None;
             // Boxed: few have to, and none that is only relayed.
-            decided = Box::pin(self.prove(face, &mut knock)).await?;
+            match Box::pin(self.prove(face, &knock)).await? {
+                // Nobody would be there to put to sleep what is started now.
+                Ok(_) if self.gateway.drain.is_cancelled() => {
+                    return Box::pin(self.say(&Component::literal(motd::GATE_STOPPING))).await;
+                }
+                Ok(account) => {
+                    knock.account = Some(account);
+                    decided = self.admit(&knock);
+                }
+                Err(refusal) => decided = (Verdict::Refuse(refusal), None),
+            }
         }
         match decided {
             (Verdict::Answer(face), _) => {
@@ -210,7 +222,7 @@ impl Visit {
 
     fn admit(&mut self, knock: &Knock) -> (Verdict, Option<TakenSeat>) {
         let (verdict, seat) = self.gateway.fleet.admit(knock);
-        tracing::debug!(client = %self.opening.client, host = ?self.address(), knock = ?knock.purpose, verdict = verdict.word(), "decided");
+        tracing::debug!(client = %self.opening.client, host = ?Address::cut(self.address()).host, knock = ?knock.purpose, verdict = verdict.word(), "decided");
         self.gateway.metrics.decided(verdict.word());
         if !self.returned && seat.as_ref().is_some_and(|seat| seat.seat().returned) {
             self.returned = true;

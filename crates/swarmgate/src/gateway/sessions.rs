@@ -46,8 +46,9 @@ pub enum NoAccount {
     Busy,
     #[error("the session server has asked for a pause")]
     Paused,
+    /// Without the address asked for: the player's name is in it.
     #[error("the session server does not answer")]
-    Http(#[from] reqwest::Error),
+    Http(#[source] reqwest::Error),
     #[error("the session server answers with status {0}")]
     Status(StatusCode),
     #[error("the session server's answer is longer than any profile")]
@@ -56,6 +57,12 @@ pub enum NoAccount {
     Unreadable(#[from] serde_json::Error),
     #[error("the session server answers with the profile of somebody else")]
     SomebodyElse,
+}
+
+impl NoAccount {
+    fn http(error: reqwest::Error) -> Self {
+        Self::Http(error.without_url())
+    }
 }
 
 impl Sessions {
@@ -71,10 +78,14 @@ impl Sessions {
             return Err(NoAccount::Paused);
         }
         let url = format!("{base}/session/minecraft/hasJoined");
-        let answer = self.http.get(url).query(&[("username", name), ("serverId", hash)]).send().await?;
+        let answer = self.http.get(url).query(&[("username", name), ("serverId", hash)]).send();
+        let answer = answer.await.map_err(NoAccount::http)?;
         match answer.status() {
             StatusCode::OK => account(&body(answer).await?, name),
-            StatusCode::NO_CONTENT => Err(NoAccount::Unknown),
+            // The last two are how other session servers than Mojang's say it.
+            StatusCode::NO_CONTENT | StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+                Err(NoAccount::Unknown)
+            }
             StatusCode::TOO_MANY_REQUESTS => {
                 *self.paused_until.lock().unwrap_or_else(PoisonError::into_inner) =
                     Some(Instant::now() + pause(&answer));
@@ -96,7 +107,7 @@ fn pause(answer: &Response) -> Duration {
 
 async fn body(mut answer: Response) -> Result<Vec<u8>, NoAccount> {
     let mut body = Vec::new();
-    while let Some(chunk) = answer.chunk().await? {
+    while let Some(chunk) = answer.chunk().await.map_err(NoAccount::http)? {
         if body.len() + chunk.len() > LONGEST_ANSWER {
             return Err(NoAccount::Long);
         }

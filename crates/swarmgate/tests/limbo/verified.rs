@@ -288,7 +288,7 @@ async fn a_session_server_that_does_not_answer_well_costs_nobody_else_anything()
     drop(free.arrive(LIMIT).await.unwrap());
     for mood in [
         Mood::Status(500, "oops"),
-        Mood::Status(403, "{}"),
+        Mood::Status(404, "{}"),
         Mood::Status(302, ""),
         Mood::Cut,
         Mood::Html,
@@ -300,6 +300,9 @@ async fn a_session_server_that_does_not_answer_well_costs_nobody_else_anything()
         assert!(said.contains("cannot be checked right now"), "{mood:?}: {said}");
     }
     assert_eq!(site.refused("unproven_no_answer").await, 7);
+    // How some session servers say what Mojang's says with 204.
+    site.sessions.set(Mood::Status(403, "{}"));
+    assert!(site.said(&ann, Some(&site.sessions)).await.unwrap().contains("could not be verified"));
     // It has asked for a pause, and gets it.
     site.sessions.set(Mood::Busy(2));
     let asked = site.asked().len();
@@ -308,7 +311,9 @@ async fn a_session_server_that_does_not_answer_well_costs_nobody_else_anything()
         assert!(said.contains("cannot be checked right now"), "{said}");
     }
     assert_eq!((site.refused("unproven_busy").await, site.asked().len()), (3, asked + 1));
-    assert!(site.gate.log().contains("an account cannot be checked"), "its owner is told");
+    let log = site.gate.log();
+    assert!(log.contains("an account cannot be checked"), "its owner is told");
+    assert!(!log.contains("username="), "and not who it was");
     site.sessions.set(Mood::Well);
     let old = player(&site.gate, 765, "mc.example.com", "Ann");
     until("the end of the pause", LIMIT, async || {

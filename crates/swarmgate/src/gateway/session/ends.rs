@@ -6,6 +6,7 @@ use swarmgate_core::moment::Moment;
 use swarmgate_core::motd;
 use swarmgate_core::name::HostName;
 use swarmgate_core::service::ServiceId;
+use swarmgate_minecraft::address::Address;
 use swarmgate_minecraft::text::Component;
 
 use super::{Joined, Visit};
@@ -66,7 +67,8 @@ impl Visit {
     /// Nothing is more helpful to an owner than what arrived, what it means, and what it might have meant.
     fn miss(&self, knock: &Knock) {
         let Some(more) = self.gateway.quiet.allow_about("unknown_host", knock.source) else { return };
-        let received: String = self.address().chars().take(100).collect();
+        // Without what proxies put behind the host: tokens may be among it.
+        let received: String = Address::cut(self.address()).host.chars().take(100).collect();
         let host = knock.host.as_ref().map_or("", HostName::as_str);
         let nearest = self.gateway.fleet.look(|core, _| core.routes().nearest(host));
         tracing::info!(?received, host, ?nearest, more, "no service has this hostname");

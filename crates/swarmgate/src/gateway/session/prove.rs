@@ -2,31 +2,23 @@
 
 use std::sync::Arc;
 
-use swarmgate_core::knock::{Face, Knock, Player, Refusal, Verdict};
+use swarmgate_core::knock::{Face, Knock, Player, Refusal};
 use swarmgate_minecraft::knock::Knock as Wire;
 use swarmgate_minecraft::limbo::Guest;
 
 use super::Visit;
 use crate::errors::chain;
-use crate::fleet::TakenSeat;
 use crate::gateway::door::Room;
 use crate::gateway::guest::{self, NoGuest};
 use crate::gateway::proof::{NoProof, Sealed};
 use crate::gateway::sessions::Account;
 
 impl Visit {
-    /// Asks the player for it, and for the verdict once more; `None` if there is nobody to be told of that.
-    pub(super) async fn prove(
-        &mut self,
-        face: Face,
-        knock: &mut Knock,
-    ) -> Option<(Verdict, Option<TakenSeat>)> {
+    /// Whose account it is, or what the player is refused with; `None` if there is nobody to be told of that.
+    pub(super) async fn prove(&mut self, face: Face, knock: &Knock) -> Option<Result<Player, Refusal>> {
         match self.account(knock).await {
-            Ok(account) => {
-                knock.account = Some(account);
-                Some(self.admit(knock))
-            }
-            Err(error) => self.unproven(face, &error).map(|refusal| (Verdict::Refuse(refusal), None)),
+            Ok(account) => Some(Ok(account)),
+            Err(error) => self.unproven(face, &error).map(Err),
         }
     }
 
