@@ -1,13 +1,13 @@
 //! Publishes labelled services through a Cloudflare Tunnel.
 //!
 //! One loop writes, and nobody else. Events only say that something may have changed; then, and from time to time, all of it
-//! is compared ([`pass`]). The gate is the only one that is to write with its `instance`: where that is broken it says so.
+//! is compared ([`round`]). The gate is the only one that is to write with its `instance`: where that is broken it says so.
 
 mod apply;
 pub mod asked;
 pub mod client;
-mod pass;
 mod read;
+mod round;
 mod shown;
 #[cfg(test)]
 mod tests;
@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::asked::Asked;
 use self::client::Client;
-use self::pass::{Hub, Pass, PassError, Report};
+use self::round::{Hub, Report, Round, RoundError};
 pub use self::shown::{PlanAnswer, Shown};
 use crate::errors::chain;
 use crate::fleet::Fleet;
@@ -65,7 +65,7 @@ struct Told {
     unconfigured: bool,
 }
 
-/// When the next pass is due, whatever happens.
+/// When the next round is due, whatever happens.
 #[derive(Debug, Clone, Copy)]
 struct Next {
     at: Instant,
@@ -115,7 +115,7 @@ impl Publisher {
             match &config {
                 None => self.is_off(&asked),
                 Some(config) if changed || next.at <= Instant::now() => {
-                    next = self.pass(config, &asked, next, &stop).await;
+                    next = self.round(config, &asked, next, &stop).await;
                 }
                 Some(_) => {}
             }
@@ -141,7 +141,7 @@ impl Publisher {
         let _ = tokio::time::timeout(TOGETHER.1, quiet).await;
     }
 
-    async fn pass(
+    async fn round(
         &mut self,
         config: &Cloudflare,
         asked: &Asked,
@@ -149,29 +149,29 @@ impl Publisher {
         stop: &CancellationToken,
     ) -> Next {
         let began = Instant::now();
-        self.memory = std::mem::take(&mut self.memory).of(pass::identity(config));
-        let passed = match self.client(config) {
+        self.memory = std::mem::take(&mut self.memory).of(round::identity(config));
+        let ended = match self.client(config) {
             Ok(client) => {
                 let mut memory = self.memory.clone();
-                let pass = Pass { config, client: &client, asked, now: self.fleet.now() };
-                let passed =
-                    pass.run(&mut memory, Hub { fleet: &self.fleet, store: &self.store }, stop).await;
+                let round = Round { config, client: &client, asked, now: self.fleet.now() };
+                let ended =
+                    round.run(&mut memory, Hub { fleet: &self.fleet, store: &self.store }, stop).await;
                 self.memory = memory;
-                passed
+                ended
             }
             Err(error) => Err(error),
         };
-        let ok = passed.as_ref().is_ok_and(|report| report.again_after.is_none());
+        let ok = ended.as_ref().is_ok_and(|report| report.again_after.is_none());
         self.metrics.synced(ok, began.elapsed());
-        if passed.as_ref().is_err_and(PassError::is_unauthorized) {
+        if ended.as_ref().is_err_and(RoundError::is_unauthorized) {
             // The file with the secret is read again.
             self.client = None;
         }
-        let wait = match &passed {
+        let wait = match &ended {
             Ok(report) => report.again_after,
             Err(error) => error.retry_after(),
         };
-        self.tell(config, passed);
+        self.tell(config, ended);
         let timer =
             self.memory.next_departure(config.grace).map_or(config.every, |due| due.min(config.every));
         let timer = timer.max(Duration::from_secs(1));
@@ -184,11 +184,11 @@ impl Publisher {
         }
     }
 
-    fn client(&mut self, config: &Cloudflare) -> Result<Client, PassError> {
+    fn client(&mut self, config: &Cloudflare) -> Result<Client, RoundError> {
         match &self.client {
             Some((of, client)) if of == config => Ok(client.clone()),
             Some(_) | None => {
-                let client = pass::client(config)?;
+                let client = round::client(config)?;
                 self.client = Some((config.clone(), client.clone()));
                 Ok(client)
             }
@@ -199,12 +199,12 @@ impl Publisher {
     async fn answer(&mut self, config: Option<&Cloudflare>, question: oneshot::Sender<PlanAnswer>) {
         let mut answer = self.show.borrow().clone();
         if let Some(config) = config {
-            let memory = self.memory.clone().of(pass::identity(config));
+            let memory = self.memory.clone().of(round::identity(config));
             let asked = self.asked.borrow().clone();
             let previewed = match self.client(config) {
                 Ok(client) => {
-                    let pass = Pass { config, client: &client, asked: &asked, now: self.fleet.now() };
-                    pass.preview(&memory).await
+                    let round = Round { config, client: &client, asked: &asked, now: self.fleet.now() };
+                    round.preview(&memory).await
                 }
                 Err(error) => Err(error),
             };
@@ -244,8 +244,8 @@ impl Publisher {
         }
     }
 
-    fn tell(&mut self, config: &Cloudflare, passed: Result<Report, PassError>) {
-        let problem = match passed {
+    fn tell(&mut self, config: &Cloudflare, ended: Result<Report, RoundError>) {
+        let problem = match ended {
             Ok(report) => {
                 self.show.send_replace(shown(config, &report));
                 self.tell_hosts(&report);

@@ -170,12 +170,14 @@ impl Memory {
         for host in &plan.complete {
             if let Some(known) = self.hosts.get_mut(&host.to_string()) {
                 known.rules.clear();
+                let protected = wanted.hosts.get(host).is_some_and(|want| !want.access.is_empty());
+                known.access = protected && plan.rules.keys().any(|key| key.host == *host);
             }
         }
         self.intend(&plan.rules, wanted);
     }
 
-    /// After a pass in which everything was compared.
+    /// After a round in which everything was compared.
     pub fn settle(&mut self) {
         self.settled = true;
     }

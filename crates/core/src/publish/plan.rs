@@ -36,7 +36,7 @@ pub struct Input<'a> {
     pub memory: &'a Memory,
     /// Hostnames to withdraw, as [`Memory::observe`] has it.
     pub departed: &'a BTreeSet<HostPattern>,
-    /// What could not be done in this pass, and why: such a hostname is left as it is until the next.
+    /// What could not be done in this round, and why: such a hostname is left as it is until the next.
     pub failed: &'a BTreeMap<HostPattern, String>,
 }
 
@@ -136,7 +136,7 @@ impl Standing {
     }
 }
 
-/// Begins a pass: takes note of who asks for what, and says which hostnames are to be withdrawn in it.
+/// Begins a round: takes note of who asks for what, and says which hostnames are to be withdrawn in it.
 ///
 /// Of a service whose source (`swarm`, …) is not `answering` nothing is known, so nothing of it counts as gone; `None`
 /// asks about all of them.

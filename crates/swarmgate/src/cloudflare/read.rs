@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use swarmgate_core::name::HostPattern;
+use swarmgate_core::name::{HostName, HostPattern};
 use swarmgate_core::publish::actual::{Access, Actual, Record, Tunnel};
 use swarmgate_core::publish::plan::zone_of;
 
@@ -34,13 +34,18 @@ pub struct Read {
     pub again_after: Option<Duration>,
 }
 
-/// Reads all of it. `hosts` are those whose zones matter; with `everywhere`, what is ours is looked for in all the others
-/// too.
-pub async fn read(
-    client: &Client,
-    hosts: &BTreeSet<HostPattern>,
-    everywhere: bool,
-) -> Result<Read, ReadError> {
+/// Where DNS records are looked for.
+#[derive(Debug)]
+pub struct Scope {
+    /// All those in the zones of these,
+    pub hosts: BTreeSet<HostPattern>,
+    /// all those in the zones with these names,
+    pub zones: BTreeSet<HostName>,
+    /// and in all others those that pass this filter of the API, if there is one.
+    pub elsewhere: Option<(&'static str, String)>,
+}
+
+pub async fn read(client: &Client, scope: &Scope) -> Result<Read, ReadError> {
     let tunnel = tunnel(client).await?;
     let mut again_after = None;
     let configuration = client.configuration().await?;
@@ -48,16 +53,16 @@ pub async fn read(
         return Err(ReadError::Local(named(&tunnel)));
     }
     let zones = client.zones().await?;
-    let used: BTreeSet<&str> =
-        hosts.iter().filter_map(|host| zone_of(&zones, host)).map(|zone| zone.id.as_str()).collect();
+    let of_hosts = scope.hosts.iter().filter_map(|host| zone_of(&zones, host));
+    let named = zones.iter().filter(|zone| scope.zones.contains(zone.name.as_str()));
+    let used: BTreeSet<&str> = of_hosts.chain(named).map(|zone| zone.id.as_str()).collect();
     let mut records: BTreeMap<String, Result<Vec<Record>, String>> = BTreeMap::new();
     for zone in &zones {
-        let filters: &[_] = match used.contains(zone.id.as_str()) {
-            true => &[],
-            false if everywhere => &[("comment.startswith", "managed-by=swarmgate")],
-            false => continue,
+        let read = match (used.contains(zone.id.as_str()), &scope.elsewhere) {
+            (true, _) => client.records(&zone.id, &[]).await,
+            (false, Some((key, value))) => client.records(&zone.id, &[(key, value)]).await,
+            (false, None) => continue,
         };
-        let read = client.records(&zone.id, filters).await;
         records.insert(zone.id.clone(), bearable(read, &mut again_after)?);
     }
     let access = bearable(access(client).await, &mut again_after)?;

@@ -28,7 +28,7 @@ pub struct Shown {
 }
 
 impl Shown {
-    /// As it was after the last pass.
+    /// As it was after the last round.
     pub fn latest(&self) -> PlanAnswer {
         self.latest.borrow().clone()
     }

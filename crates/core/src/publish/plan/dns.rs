@@ -20,10 +20,9 @@ pub fn publish(input: &Input<'_>, host: &HostPattern, want: &Host, go: &mut Go) 
         }
         None => return Err(Standing::Failed(format!("the records of {} have not been read", zone.name))),
     };
-    let there: Vec<&Record> = records
-        .iter()
-        .filter(|record| KINDS.contains(&record.kind.as_str()) && is_of(record, host))
-        .collect();
+    let name = host.to_string();
+    let answers = |record: &&Record| KINDS.contains(&record.kind.as_str()) && is_of(record, &name);
+    let there: Vec<&Record> = records.iter().filter(answers).collect();
     let record = new(input, host, &input.terms.marks.comment);
     match there.as_slice() {
         [] => go.records.push(Step::CreateRecord { zone: zone.id.clone(), record }),
@@ -47,7 +46,8 @@ pub fn publish(input: &Input<'_>, host: &HostPattern, want: &Host, go: &mut Go) 
 
 /// What ends the gate's part in its record: it goes, or stays as somebody's who made it by hand.
 pub fn withdraw(input: &Input<'_>, host: &HostPattern, delete: bool) -> Vec<Step> {
-    let ours = records(input).filter(|(_, record)| is_of(record, host) && is_ours(input, record));
+    let name = host.to_string();
+    let ours = records(input).filter(|(_, record)| is_of(record, &name) && is_ours(input, record));
     ours.map(|(zone, record)| {
         let (zone, id) = (zone.to_owned(), record.id.clone());
         if delete {
@@ -128,8 +128,8 @@ fn records<'a>(input: &'a Input<'_>) -> impl Iterator<Item = (&'a str, &'a Recor
     read.flat_map(|(zone, records)| records.iter().map(|record| (zone.as_str(), record)))
 }
 
-fn is_of(record: &Record, host: &HostPattern) -> bool {
-    record.name.trim_end_matches('.').eq_ignore_ascii_case(&host.to_string())
+fn is_of(record: &Record, name: &str) -> bool {
+    record.name.trim_end_matches('.').eq_ignore_ascii_case(name)
 }
 
 fn new(input: &Input<'_>, host: &HostPattern, comment: &str) -> NewRecord {

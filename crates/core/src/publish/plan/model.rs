@@ -84,8 +84,8 @@ impl World {
         }
     }
 
-    /// A pass of the gate; the last plan of it, which shows what is left.
-    pub fn pass(&mut self) -> Plan {
+    /// A round of the gate; the last plan of it, which shows what is left.
+    pub fn round(&mut self) -> Plan {
         let of = Identity { tunnel: TUNNEL.into(), instance: "home".into(), build: "1".into() };
         self.memory = std::mem::take(&mut self.memory).of(of);
         let wanted = self.wanted();

@@ -41,7 +41,7 @@ fn a_plan_publishes_in_order_and_prints_itself() {
             &format!("+ dns     shop.example.com CNAME {TUNNEL}.cfargotunnel.com ({OURS})"),
         ]
     );
-    world.pass();
+    world.round();
     assert_eq!(world.puts, 1);
     assert_eq!(
         world.rules(),
@@ -58,19 +58,19 @@ fn what_is_withdrawn_goes_the_other_way_round_after_its_grace() {
         World::new(json!({"ingress": [{"service": "http_status:503"}], "warp-routing": {"enabled": true}}));
     let deleting = Settings { delete_dns: true, access: vec!["staff".into()], ..Settings::default() };
     world.services = vec![service("a", "a.example.com", deleting), plain("b", "b.example.com")];
-    world.pass();
+    world.round();
     world.services.clear();
     for minutes in [0, 29] {
         world.wait(minutes);
-        assert_eq!(world.pass().steps, []);
+        assert_eq!(world.round().steps, []);
         assert_eq!(world.rules().len(), 3, "the grace is not over");
     }
     world.restart();
     assert_eq!(standing(&world, "a.example.com"), Standing::Leaving);
-    world.pass();
+    world.round();
     world.wait(2);
     world.lives = 0;
-    let plan = world.pass();
+    let plan = world.round();
     assert_eq!(
         plan.to_string().lines().collect::<Vec<_>>(),
         [
@@ -82,14 +82,14 @@ fn what_is_withdrawn_goes_the_other_way_round_after_its_grace() {
         ]
     );
     world.lives = 9;
-    world.pass();
+    world.round();
     assert_eq!(world.rules(), [" -> http_status:503"]);
     assert_eq!(world.records(), [format!("b.example.com CNAME TUNNEL.cfargotunnel.com {RELEASED}")]);
     assert_eq!(world.access().apps.len(), 0);
-    assert!(world.preview().hosts.is_empty() || world.pass().hosts.is_empty());
+    assert!(world.preview().hosts.is_empty() || world.round().hosts.is_empty());
     // One that comes back takes its record back.
     world.services = vec![plain("b", "b.example.com")];
-    world.pass();
+    world.round();
     assert_eq!(world.records(), [format!("b.example.com CNAME TUNNEL.cfargotunnel.com {OURS}")]);
 }
 
@@ -97,21 +97,21 @@ fn what_is_withdrawn_goes_the_other_way_round_after_its_grace() {
 fn one_who_comes_back_in_time_or_whose_source_is_silent_is_not_gone() {
     let mut world = World::new(Value::Null);
     world.services = vec![plain("a", "a.example.com")];
-    world.pass();
+    world.round();
     let all = std::mem::take(&mut world.services);
-    world.pass();
+    world.round();
     world.wait(29);
     world.services = all;
-    world.pass();
+    world.round();
     world.services.clear();
-    world.pass();
+    world.round();
     world.wait(29);
-    world.pass();
+    world.round();
     assert_eq!(world.rules().len(), 2, "the grace began anew");
     world.answering = false;
     for _ in 0..3 {
         world.wait(60);
-        world.pass();
+        world.round();
     }
     assert_eq!(world.rules().len(), 2, "nobody knows whether it is gone");
 }
@@ -120,12 +120,12 @@ fn one_who_comes_back_in_time_or_whose_source_is_silent_is_not_gone() {
 fn a_service_whose_labels_are_not_understood_any_more_is_not_gone() {
     let mut world = World::new(Value::Null);
     world.services = vec![plain("a", "a.example.com")];
-    world.pass();
+    world.round();
     world.services[0].publications.clear();
     world.services[0].unclear = true;
     for _ in 0..3 {
         world.wait(60);
-        world.pass();
+        world.round();
     }
     assert_eq!(world.rules().len(), 2);
 }
@@ -134,13 +134,13 @@ fn a_service_whose_labels_are_not_understood_any_more_is_not_gone() {
 fn the_first_look_without_memory_withdraws_nothing_and_later_ones_know_the_marks() {
     let mut world = World::new(Value::Null);
     world.services = vec![plain("a", "a.example.com"), protected("b", "b.example.com", &["staff"])];
-    world.pass();
+    world.round();
     world.memory = Default::default();
     world.services.remove(0);
     world.patience.grace = Duration::ZERO;
-    assert_eq!(world.pass().steps, []);
+    assert_eq!(world.round().steps, []);
     assert_eq!(world.rules().len(), 3);
-    world.pass();
+    world.round();
     assert_eq!(world.rules(), ["b.example.com -> http://b:80", " -> http_status:404"]);
 }
 
@@ -148,13 +148,13 @@ fn the_first_look_without_memory_withdraws_nothing_and_later_ones_know_the_marks
 fn so_many_are_withdrawn_at_a_time() {
     let mut world = World::new(Value::Null);
     world.services = (0..5).map(|n| plain(&format!("s{n}"), &format!("s{n}.example.com"))).collect();
-    world.pass();
+    world.round();
     world.services.clear();
     world.patience.grace = Duration::ZERO;
     world.patience.most = 2;
     let left: Vec<usize> = (0..4)
         .map(|_| {
-            world.pass();
+            world.round();
             world.rules().len() - 1
         })
         .collect();
@@ -167,10 +167,10 @@ fn what_fails_to_be_protected_is_not_public() {
     let mut world = World::new(Value::Null);
     world.services = vec![protected("a", "a.example.com", &["staff"]), plain("b", "b.example.com")];
     world.broken = [Some("a.example.com".to_owned())].into();
-    world.pass();
+    world.round();
     assert_eq!(world.rules(), ["b.example.com -> http://b:80", " -> http_status:404"]);
     world.broken.clear();
-    world.pass();
+    world.round();
     assert_eq!(world.rules().len(), 3);
     // Public, and now to be protected.
     for (policies, why) in [
@@ -179,13 +179,13 @@ fn what_fails_to_be_protected_is_not_public() {
     ] {
         let mut world = World::new(Value::Null);
         world.services = vec![plain("a", "a.example.com")];
-        world.pass();
+        world.round();
         world.services = vec![protected("a", "a.example.com", &policies)];
-        let plan = world.pass();
+        let plan = world.round();
         assert_eq!(world.rules(), [" -> http_status:404"]);
         assert_eq!(plan.hosts.values().next().unwrap().standing, Standing::Failed(why.to_owned()));
         world.services = vec![plain("a", "a.example.com")];
-        world.pass();
+        world.round();
         assert_eq!(world.rules().len(), 2, "mended");
     }
 }
@@ -194,25 +194,29 @@ fn what_fails_to_be_protected_is_not_public() {
 fn policies_are_followed_and_kept_where_the_new_ones_are_unknown() {
     let mut world = World::new(Value::Null);
     world.services = vec![protected("a", "a.example.com", &["staff"])];
-    world.pass();
+    world.round();
     let ids = |world: &mut World| -> Vec<String> {
         world.access().apps.iter().flat_map(|app| &app.policies).map(|policy| policy.id.clone()).collect()
     };
     assert_eq!(ids(&mut world), ["p-staff"]);
     world.services = vec![protected("a", "a.example.com", &["p-all", "staff"])];
-    assert_eq!(world.pass().hosts.values().next().unwrap().notes, ["the policy all lets everybody in"]);
+    assert_eq!(world.round().hosts.values().next().unwrap().notes, ["the policy all lets everybody in"]);
     assert_eq!(ids(&mut world), ["p-all", "p-staff"]);
     world.services = vec![protected("a", "a.example.com", &["nobody"])];
-    world.pass();
+    world.round();
     assert_eq!((ids(&mut world).len(), world.rules().len()), (2, 2), "as it was");
     let access = std::mem::replace(&mut world.actual.access, Err("it is away".to_owned()));
     world.services = vec![protected("a", "a.example.com", &["staff"])];
-    world.pass();
+    world.round();
     assert_eq!(world.rules().len(), 2, "it was protected when last seen");
     world.actual.access = access;
     world.services = vec![plain("a", "a.example.com")];
-    world.pass();
+    world.round();
     assert_eq!(ids(&mut world), Vec::<String>::new());
+    world.actual.access = Err("it is away again".to_owned());
+    world.services = vec![protected("a", "a.example.com", &["staff"])];
+    world.round();
+    assert_eq!(world.rules().len(), 1, "it was not protected when last seen");
 }
 
 #[test]
@@ -220,7 +224,7 @@ fn the_connector_asks_for_tokens_of_the_application() {
     let mut world = World::new(Value::Null);
     world.terms.team = Some("acme".to_owned());
     world.services = vec![protected("a", "a.example.com", &["staff"])];
-    world.pass();
+    world.round();
     let aud = world.access().apps[0].aud.clone().unwrap();
     let config: Value = serde_json::from_str(world.actual.configuration.config.as_deref().unwrap()).unwrap();
     let access = json!({"required": true, "teamName": "acme", "audTag": [aud]});
@@ -254,7 +258,7 @@ fn what_somebody_else_made_is_a_conflict_until_it_is_adopted() {
     let hosts = ["a", "b", "c", "d", "e"].map(|name| format!("{name}.example.com"));
     world.services = hosts.iter().map(|host| plain(host, host)).collect();
     world.services[4] = protected("e", &hosts[4], &["staff"]);
-    world.pass();
+    world.round();
     assert_eq!(world.actual, before, "nothing is changed");
     for (host, why) in hosts.iter().zip([
         "somebody else made the tunnel's rule for a.example.com, which leads to http://mine:1",
@@ -267,7 +271,7 @@ fn what_somebody_else_made_is_a_conflict_until_it_is_adopted() {
     }
     world.services = hosts.iter().map(|host| adopting(host, &[])).collect();
     world.services[4] = adopting(&hosts[4], &["staff"]);
-    world.pass();
+    world.round();
     for host in ["a.example.com", "b.example.com", "d.example.com", "e.example.com"] {
         assert_eq!(standing(&world, host), Standing::Published, "{host}");
     }
@@ -283,13 +287,13 @@ fn what_swarmctl_left_is_as_it_should_be_already() {
     let mut world = World::new(json!({"ingress": [rule, {"hostname": "", "service": "http_status:404"}]}));
     world.add_record("example.com", "a.example.com", "CNAME", "TUNNEL.cfargotunnel.com");
     world.services = vec![plain("a", "a.example.com")];
-    let plan = world.pass();
+    let plan = world.round();
     assert_eq!((world.puts, plan.hosts.values().next().unwrap().notes.len()), (0, 2));
     assert_eq!(standing(&world, "a.example.com"), Standing::Published);
     world.services.clear();
     world.patience.grace = Duration::ZERO;
-    world.pass();
-    world.pass();
+    world.round();
+    world.round();
     assert_eq!(world.rules().len(), 2, "it is still not ours");
 }
 
@@ -301,7 +305,7 @@ fn the_record_goes_into_the_zone_with_the_longest_name() {
     let there =
         Settings { zone: Some(crate::name::HostName::parse("example.com").unwrap()), ..Settings::default() };
     world.services.push(service("b", "b.dev.example.com", there));
-    let plan = world.pass();
+    let plan = world.round();
     let of = |zone: &str| world.actual.records[zone].as_ref().unwrap().len();
     assert_eq!((of("z-dev.example.com"), of("z-example.com"), of("z-example.org")), (3, 1, 1));
     let notes = |host: &str| plan.hosts[&HostPattern::parse(host).unwrap()].notes.clone();
@@ -314,9 +318,9 @@ fn the_record_goes_into_the_zone_with_the_longest_name() {
 fn without_dns_there_is_no_record_and_an_old_one_is_let_go() {
     let mut world = World::new(Value::Null);
     world.services = vec![plain("a", "a.example.com")];
-    world.pass();
+    world.round();
     world.services = vec![service("a", "a.example.com", Settings { dns: false, ..Settings::default() })];
-    world.pass();
+    world.round();
     assert_eq!(world.records(), [format!("a.example.com CNAME TUNNEL.cfargotunnel.com {RELEASED}")]);
     assert_eq!((world.rules().len(), world.preview().steps), (2, vec![]));
 }
@@ -325,7 +329,7 @@ fn without_dns_there_is_no_record_and_an_old_one_is_let_go() {
 fn drift_is_mended_and_told() {
     let mut world = World::new(Value::Null);
     world.services = vec![plain("a", "a.example.com"), plain("b", "b.example.com")];
-    world.pass();
+    world.round();
     world.actual.records.get_mut("z-example.com").unwrap().as_mut().unwrap().remove(0);
     let config = json!({"ingress": [{"hostname": "b.example.com", "service": "http://evil:1"}, {"service": "http_status:404"}]});
     world.actual.configuration.config = Some(config.to_string());
@@ -333,7 +337,7 @@ fn drift_is_mended_and_told() {
     let tampered: Vec<String> =
         world.memory.tampered(&world.ingress(), 9).iter().map(ToString::to_string).collect();
     assert_eq!(tampered, ["a.example.com", "b.example.com"]);
-    world.pass();
+    world.round();
     assert_eq!(world.rules()[..2], ["a.example.com -> http://a:80", "b.example.com -> http://b:80"]);
     assert_eq!(world.records().len(), 2);
     assert!(world.memory.tampered(&world.ingress(), world.actual.configuration.version).is_empty());
@@ -348,12 +352,12 @@ fn an_exclusive_gate_has_the_tunnel_to_itself() {
     world.terms.exclusive = true;
     world.terms.delete_dns = true;
     world.services = vec![plain("a", "a.example.com")];
-    world.pass();
+    world.round();
     world.wait(10);
-    world.pass();
+    world.round();
     assert_eq!(world.rules().len(), 3, "it has its grace, too");
     world.wait(30);
-    world.pass();
+    world.round();
     assert_eq!(world.rules(), ["a.example.com -> http://a:80", " -> http_status:503"]);
     assert_eq!(
         world.records(),
@@ -372,9 +376,9 @@ fn two_gates_on_one_tunnel_leave_each_other_alone() {
     one.services = vec![plain("a", "a.example.com"), plain("c", "c.example.com")];
     two.services = vec![plain("b", "b.example.com"), plain("z", "c.example.com")];
     for _ in 0..3 {
-        one.pass();
+        one.round();
         two.actual = one.actual.clone();
-        two.pass();
+        two.round();
         one.actual = two.actual.clone();
     }
     assert_eq!((one.puts, two.puts), (1, 1), "they do not fight");
@@ -391,7 +395,7 @@ fn a_rule_of_ours_that_fits_nowhere_is_told() {
     ]);
     let mut world = World::new(json!({"ingress": rules}));
     world.services = vec![plain("b", "*.b.example.com"), plain("c", "c.example.com")];
-    world.pass();
+    world.round();
     assert!(problem(&world, "*.b.example.com").contains("would have to stand before"));
     assert_eq!(world.rules()[0], "c.example.com -> http://c:80");
     assert_eq!((world.rules().len(), world.records().len()), (4, 1));
@@ -403,12 +407,12 @@ fn a_gate_that_ends_between_two_steps_knows_what_it_did() {
         let mut world = World::new(Value::Null);
         world.services = vec![protected("a", "a.example.com", &["staff"])];
         world.lives = lives;
-        world.pass();
+        world.round();
         world.restart();
         world.services.clear();
         world.patience.grace = Duration::ZERO;
         for _ in 0..3 {
-            world.pass();
+            world.round();
         }
         assert!(world.rules().len() <= 1, "after {lives} steps: {:?}", world.rules());
         assert_eq!(world.access().apps.len(), 0, "after {lives} steps");
@@ -509,7 +513,7 @@ proptest! {
                 Happens::Waits(minutes) => world.wait(minutes),
                 Happens::IsSilent(silent) => world.answering = !silent,
             }
-            world.pass();
+            world.round();
             check_foreign(&world, &foreign, &records)?;
             check_protected(&world)?;
         }
@@ -518,10 +522,10 @@ proptest! {
         world.restart();
         world.answering = true;
         for _ in 0..4 {
-            world.pass();
+            world.round();
             world.wait(31);
         }
-        let plan = world.pass();
+        let plan = world.round();
         prop_assert_eq!(&plan.steps, &vec![]);
         check_foreign(&world, &foreign, &records)?;
         check_order(&world)?;

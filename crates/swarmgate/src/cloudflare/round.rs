@@ -19,13 +19,13 @@ use super::apply::{Outcome, apply};
 use super::asked::Asked;
 use super::client::error::{ApiError, Class};
 use super::client::{Client, Credentials, NoClient, Target};
-use super::read::{Read, ReadError, read};
+use super::read::{Read, ReadError, Scope, read};
 use crate::fleet::Fleet;
 use crate::store::Store;
 
-/// Why a pass ended before everything was compared.
+/// Why a round ended before everything was compared.
 #[derive(Debug, thiserror::Error)]
-pub enum PassError {
+pub enum RoundError {
     #[error("{} cannot be read", .0.display())]
     Secret(std::path::PathBuf, #[source] std::io::Error),
     #[error(transparent)]
@@ -40,7 +40,7 @@ pub enum PassError {
     Contended,
 }
 
-impl PassError {
+impl RoundError {
     /// Whether another secret might do.
     pub const fn is_unauthorized(&self) -> bool {
         match self {
@@ -64,7 +64,7 @@ impl PassError {
     }
 }
 
-/// What a pass came to.
+/// What a round came to.
 #[derive(Debug, Default)]
 pub struct Report {
     /// What is left to do, and how all hostnames stand.
@@ -76,9 +76,9 @@ pub struct Report {
     tampered: Vec<Key>,
 }
 
-/// The circumstances of a pass.
+/// The circumstances of a round.
 #[derive(Debug, Clone, Copy)]
-pub struct Pass<'a> {
+pub struct Round<'a> {
     pub config: &'a Cloudflare,
     pub client: &'a Client,
     pub asked: &'a Asked,
@@ -99,12 +99,12 @@ pub fn identity(config: &Cloudflare) -> Identity {
 }
 
 /// Read anew whenever there is a new client: a secret may have been changed.
-pub fn client(config: &Cloudflare) -> Result<Client, PassError> {
+pub fn client(config: &Cloudflare) -> Result<Client, RoundError> {
     let secret = |secret: &Secret| match secret {
         Secret::Text(text) => Ok(text.clone()),
         Secret::File(path) => std::fs::read_to_string(path)
             .map(|text| text.trim().to_owned())
-            .map_err(|error| PassError::Secret(path.clone(), error)),
+            .map_err(|error| RoundError::Secret(path.clone(), error)),
     };
     let credentials = match &config.credential {
         Credential::Token(token) => Credentials::Token(secret(token)?),
@@ -114,14 +114,14 @@ pub fn client(config: &Cloudflare) -> Result<Client, PassError> {
     Ok(Client::new(&Target { api, account, tunnel, credentials })?)
 }
 
-/// Whom a pass tells what it finds, and where it keeps what must outlive it.
+/// Whom a round tells what it finds, and where it keeps what must outlive it.
 #[derive(Debug, Clone, Copy)]
 pub struct Hub<'a> {
     pub fleet: &'a Fleet,
     pub store: &'a Store,
 }
 
-/// A pass under way.
+/// A round under way.
 #[derive(Debug)]
 struct Course<'a> {
     memory: &'a mut Memory,
@@ -135,24 +135,25 @@ struct Course<'a> {
     report: Report,
 }
 
-impl Pass<'_> {
+impl Round<'_> {
     /// Makes everything what it should be, step by step, until nothing is left to do or `stop`.
     pub async fn run(
         &self,
         memory: &mut Memory,
         hub: Hub<'_>,
         stop: &CancellationToken,
-    ) -> Result<Report, PassError> {
+    ) -> Result<Report, RoundError> {
         let mut course = self.begin(memory).await?;
         keep(hub.store, course.memory).await;
         hub.tell_tampering(&course.report.tampered);
-        loop {
-            course.report.plan = course.plan()?;
-            let Some(step) = course.report.plan.steps.first().cloned() else { break };
+        course.report.plan = course.plan()?;
+        while let Some(step) = course.report.plan.steps.first().cloned() {
             if stop.is_cancelled() || self.config.dry_run {
                 return Ok(course.report);
             }
             course.make(self.client, &step, hub).await?;
+            let plan = course.plan()?;
+            course.report.plan = course.unless_in_vain(&step, plan)?;
         }
         let Course { memory, wanted, actual, failed, report, .. } = course;
         memory.written(&report.plan, &wanted, actual.configuration.version);
@@ -164,18 +165,24 @@ impl Pass<'_> {
     }
 
     /// What would be done, without doing it or taking note of anything.
-    pub async fn preview(&self, memory: &Memory) -> Result<Report, PassError> {
+    pub async fn preview(&self, memory: &Memory) -> Result<Report, RoundError> {
         let mut memory = memory.clone();
         let mut course = self.begin(&mut memory).await?;
         course.report.plan = course.plan()?;
         Ok(course.report)
     }
 
-    async fn begin<'m>(&self, memory: &'m mut Memory) -> Result<Course<'m>, PassError> {
+    async fn begin<'m>(&self, memory: &'m mut Memory) -> Result<Course<'m>, RoundError> {
         let (terms, wanted) = (self.terms(), Wanted::new(&self.asked.all(), |host| memory.holder(host)));
-        let hosts: BTreeSet<HostPattern> = wanted.hosts.keys().cloned().chain(memory.hosts()).collect();
-        let everywhere = !memory.is_settled() || self.config.exclusive;
-        let Read { tunnel, actual, again_after } = read(self.client, &hosts, everywhere).await?;
+        let hosts = wanted.hosts.keys().cloned().chain(memory.hosts()).collect();
+        let zones = wanted.hosts.values().filter_map(|want| want.zone.clone()).collect();
+        let elsewhere = match (self.config.exclusive, memory.is_settled()) {
+            (true, _) => Some(("content.exact", terms.content.clone())),
+            (false, false) => Some(("comment.exact", terms.marks.comment.clone())),
+            (false, true) => None,
+        };
+        let read = read(self.client, &Scope { hosts, zones, elsewhere }).await?;
+        let Read { tunnel, actual, again_after } = read;
         let ingress = Ingress::read(actual.configuration.config.as_deref())?;
         let tampered = memory.tampered(&ingress, actual.configuration.version);
         let departed = self.departed(memory, (&terms, &wanted, &actual))?;
@@ -215,8 +222,8 @@ impl Course<'_> {
         })
     }
 
-    /// Makes one step. What fails for one hostname leaves that one alone until the next pass.
-    async fn make(&mut self, client: &Client, step: &Step, hub: Hub<'_>) -> Result<(), PassError> {
+    /// Makes one step. What fails for one hostname leaves that one alone until the next round.
+    async fn make(&mut self, client: &Client, step: &Step, hub: Hub<'_>) -> Result<(), RoundError> {
         if remember(self.memory, step, &self.report.plan, &self.wanted) {
             keep(hub.store, self.memory).await;
         }
@@ -234,26 +241,43 @@ impl Course<'_> {
             Ok(Outcome::Outdated(configuration)) => {
                 self.outdated += 1;
                 self.actual.configuration = configuration;
-                return if self.outdated > MOST_OUTDATED { Err(PassError::Contended) } else { Ok(()) };
+                return if self.outdated > MOST_OUTDATED { Err(RoundError::Contended) } else { Ok(()) };
             }
             Err(error) => return self.failed(step, error),
         };
         self.actual.absorb(step, answer);
-        if self.plan()?.steps.first() == Some(step) {
-            // It would be made for ever.
-            let why = format!("Cloudflare says that it is done, and it is not ({step})");
-            let hosts = self.concerned(step).ok_or(PassError::Contended)?;
-            self.failed.extend(hosts.into_iter().map(|host| (host, why.clone())));
-        }
         Ok(())
     }
 
-    fn failed(&mut self, step: &Step, error: ApiError) -> Result<(), PassError> {
+    /// `plan`, which was made after `step`; if it begins with that again, what comes of leaving it.
+    fn unless_in_vain(&mut self, step: &Step, plan: Plan) -> Result<Plan, RoundError> {
+        if plan.steps.first() != Some(step) {
+            return Ok(plan);
+        }
+        let why = format!("Cloudflare says that it is done, and it is not ({step})");
+        let hosts = self.concerned(step).ok_or(RoundError::Contended)?;
+        self.failed.extend(hosts.into_iter().map(|host| (host, why.clone())));
+        Ok(self.plan()?)
+    }
+
+    fn failed(&mut self, step: &Step, error: ApiError) -> Result<(), RoundError> {
         self.unanswered += usize::from(matches!(error, ApiError::NoAnswer { .. }));
         let is_away = matches!(error, ApiError::Limited { .. }) || self.unanswered > MOST_UNANSWERED;
-        let Some(hosts) = self.concerned(step).filter(|_| !is_away) else {
-            return Err(PassError::Write(error));
+        let hosts = match step {
+            // The rules of those that are to be protected must go all the same.
+            Step::CreateTag { .. } | Step::CreateApp { .. } | Step::UpdateApp { .. } if is_away => {
+                Some(self.protected())
+            }
+            Step::PutConfiguration { .. }
+            | Step::CreateTag { .. }
+            | Step::CreateApp { .. }
+            | Step::UpdateApp { .. }
+            | Step::DeleteApp { .. }
+            | Step::CreateRecord { .. }
+            | Step::UpdateRecord { .. }
+            | Step::DeleteRecord { .. } => self.concerned(step).filter(|_| !is_away),
         };
+        let Some(hosts) = hosts else { return Err(RoundError::Write(error)) };
         if error.class() != Class::Permanent {
             let after = error.retry_after().unwrap_or_default();
             self.report.again_after = self.report.again_after.max(Some(after));
@@ -262,14 +286,17 @@ impl Course<'_> {
         Ok(())
     }
 
+    /// The hostnames that are to be protected.
+    fn protected(&self) -> BTreeSet<HostPattern> {
+        let protected = self.wanted.hosts.iter().filter(|(_, want)| !want.access.is_empty());
+        protected.map(|(host, _)| host.clone()).collect()
+    }
+
     /// The hostnames that a step is for; `None` if it is for all of them.
     fn concerned(&self, step: &Step) -> Option<BTreeSet<HostPattern>> {
         match step {
             Step::PutConfiguration { .. } => None,
-            Step::CreateTag { .. } => {
-                let protected = self.wanted.hosts.iter().filter(|(_, want)| !want.access.is_empty());
-                Some(protected.map(|(host, _)| host.clone()).collect())
-            }
+            Step::CreateTag { .. } => Some(self.protected()),
             Step::CreateApp { .. }
             | Step::UpdateApp { .. }
             | Step::DeleteApp { .. }
