@@ -13,6 +13,7 @@ mod failing;
 mod network;
 mod nodes;
 mod peers;
+mod publishing;
 mod rest;
 mod site;
 mod stack;
