@@ -401,6 +401,17 @@ impl Kind {
     }
 }
 
+impl Subject {
+    /// For programs: `swarm/mc`.
+    pub fn id(&self) -> String {
+        match self {
+            Self::Service(service) => service.to_string(),
+            Self::Source(source) => format!("source/{source}"),
+            Self::Publication(host) => format!("publication/{host}"),
+        }
+    }
+}
+
 impl Trouble {
     /// Something that has happened once.
     pub fn once(kind: Kind, what: impl Into<String>) -> Self {

@@ -4,6 +4,7 @@ mod cloudflare;
 mod docker;
 pub mod keys;
 mod limits;
+pub mod notify;
 mod overrides;
 mod problem;
 mod process;
@@ -27,6 +28,7 @@ use ipnet::IpNet;
 pub use self::cloudflare::{API, Cloudflare, Credential, Secret};
 pub use self::docker::{DOCKER_GRACE, Docker, EngineHost, Use};
 pub use self::limits::Limits;
+pub use self::notify::Notify;
 pub use self::overrides::Override;
 pub use self::problem::{Fault, Position, Problem};
 pub use self::process::ProcessServer;
@@ -67,6 +69,7 @@ pub struct Config {
     pub cloudflare: Option<Cloudflare>,
     /// What is published that is no labelled service, in the file's order.
     pub published: Vec<PublishedAddress>,
+    pub notify: Notify,
     /// What every service asks for where neither its table nor its labels say otherwise.
     pub defaults: Arc<Spec>,
     /// In the file's order.
@@ -103,10 +106,14 @@ pub enum UnknownHost {
     Close,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Log {
     pub level: LogLevel,
     pub format: LogFormat,
+    /// What the gate is called on every line.
+    pub name: Option<String>,
+    /// Where it runs, on every line: `production`.
+    pub environment: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,6 +140,8 @@ impl Config {
         if let Some(cloudflare) = &mut self.cloudflare {
             cloudflare.beside(directory);
         }
+        let targets = self.notify.targets_file.take();
+        self.notify.targets_file = targets.map(|path| directory.join(path));
         for server in &mut self.servers {
             if let Kind::Process(process) = &mut server.kind {
                 process.directory = directory.join(&process.directory);
@@ -214,6 +223,7 @@ fn read(mut root: Section<'_, '_>) -> Config {
     let cloudflare = Cloudflare::read(root.section("cloudflare"));
     let published =
         publish::read_all(&mut root, &cloudflare.as_ref().map(Cloudflare::defaults).unwrap_or_default());
+    let notify = Notify::read(root.section("notify"));
     let (defaults, servers) = server::read(&mut root, &listening);
     let data_dir = root.path("data_dir").unwrap_or_else(|| "swarmgate-data".into());
     let config = Config {
@@ -236,6 +246,7 @@ fn read(mut root: Section<'_, '_>) -> Config {
         docker,
         cloudflare,
         published,
+        notify,
         defaults: Arc::new(defaults),
         servers,
     };
@@ -358,7 +369,13 @@ fn log(mut section: Section<'_, '_>) -> Log {
     let log = Log {
         level: section.choice("level", &levels).unwrap_or(LogLevel::Info),
         format: section.choice("format", &formats).unwrap_or(LogFormat::Human),
+        name: tag(&mut section, "name"),
+        environment: tag(&mut section, "environment"),
     };
     section.finish();
     log
+}
+
+fn tag(section: &mut Section<'_, '_>, name: &'static str) -> Option<String> {
+    section.text(name, |text| Ok(text.to_owned())).filter(|text| !text.is_empty())
 }

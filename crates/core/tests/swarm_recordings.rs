@@ -195,7 +195,7 @@ fn told(path: &Path) -> String {
     let header: Header = serde_json::from_str(lines.next().unwrap()).unwrap();
     let (mut seen, mut ends, mut alerts) = (Value::Null, Ends::default(), Alerts::default());
     let mut told: BTreeMap<&str, u32> = BTreeMap::new();
-    ends.saw(&Survey::default(), &Hints::default(), true, header.started);
+    ends.saw(&Survey::default(), Hints::default(), true, header.started);
     for line in lines {
         let line: Line = serde_json::from_str(line).unwrap();
         merge(&mut seen, &line.merge);
@@ -203,7 +203,7 @@ fn told(path: &Path) -> String {
         let wall = header.started + SignedDuration::from_millis(line.at);
         let new = match survey(&seen) {
             Some(survey) => {
-                let sights = ends.saw(&survey, &Hints::default(), true, wall);
+                let sights = ends.saw(&survey, Hints::default(), true, wall);
                 for trouble in sights.iter().flat_map(|sight| &sight.troubles) {
                     if let When::Since(times) = trouble.when {
                         *told.entry(trouble.kind.word()).or_default() += times;

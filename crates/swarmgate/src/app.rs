@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use swarmgate_core::config::notify::Target;
 use swarmgate_core::config::{Checked, Config, EngineHost, Kind, OnExit, Use};
 use swarmgate_core::span;
 use swarmgate_core::state::process::ProcessServices;
@@ -12,6 +13,7 @@ use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
+use crate::alarm::Alarm;
 use crate::api::{self, Api};
 use crate::clock::Clock;
 use crate::cloudflare::Publisher;
@@ -25,6 +27,7 @@ use crate::gateway::sessions::Sessions;
 use crate::gateway::{self, Gateway, listener};
 use crate::metrics::Metrics;
 use crate::news;
+use crate::notify::{Notifier, Pace};
 use crate::provider::Source;
 use crate::provider::docker::DockerSource;
 use crate::provider::file::FileSource;
@@ -33,6 +36,7 @@ use crate::provider::swarm::SwarmSource;
 use crate::provider::watch as sources;
 use crate::settings::{self, Origin};
 use crate::store::Store;
+use crate::telemetry;
 
 /// How the gate is told to end.
 #[derive(Debug, Clone, Default)]
@@ -64,6 +68,7 @@ pub async fn run(origin: Origin, checked: Checked, stop: Stop) -> anyhow::Result
     let fleet = Fleet::new(config.policy(), Clock::start(), store.clone(), tasks.clone());
     let door = Door::new(config.limits.clone());
     let metrics = Metrics::default();
+    let alarm = alarm(&config, &metrics, &tasks, &background, fleet.clock())?;
     let (publish, configs) = watch::channel(Arc::clone(&config));
     let gateway = Arc::new(Gateway {
         fleet: fleet.clone(),
@@ -74,6 +79,7 @@ pub async fn run(origin: Origin, checked: Checked, stop: Stop) -> anyhow::Result
         passes: Passes::new(&store.pass_key()?),
         keyring: Keyring::default(),
         sessions: Sessions::new()?,
+        notifier: alarm.notifier().clone(),
         drain: stop.drain.clone(),
         close: close.clone(),
     });
@@ -82,17 +88,29 @@ pub async fn run(origin: Origin, checked: Checked, stop: Stop) -> anyhow::Result
         let (fleet, background) = (fleet.clone(), background.clone());
         async move { fleet.run(background).await }
     });
+    tasks.spawn(alarm.clone().run(fleet.clone(), background.clone()));
     tasks.spawn(news::run(fleet.clone(), Consoles::new(&config.data_dir), background.clone()));
     // Cancelled when every source was looked at once.
     let seen = CancellationToken::new();
     let unseen = Arc::new(seen.clone().drop_guard());
     let files = FileSource::new(configs.clone());
-    tasks.spawn(sources::run(files, fleet.clone(), Some(Arc::clone(&unseen)), background.clone()));
+    tasks.spawn(sources::run(
+        files,
+        fleet.clone(),
+        alarm.clone(),
+        Some(Arc::clone(&unseen)),
+        background.clone(),
+    ));
     let servers =
         ProcessSource::new(&config.data_dir, this_program(), process_servers(configs.clone(), &tasks));
-    let servers =
-        tokio::spawn(sources::run(servers, fleet.clone(), Some(Arc::clone(&unseen)), background.clone()));
-    tasks.spawn(follow_docker(configs.clone(), fleet.clone(), unseen, background.clone()));
+    let servers = tokio::spawn(sources::run(
+        servers,
+        fleet.clone(),
+        alarm.clone(),
+        Some(Arc::clone(&unseen)),
+        background.clone(),
+    ));
+    tasks.spawn(follow_docker(configs.clone(), fleet.clone(), alarm.clone(), unseen, background.clone()));
     tasks.spawn(follow(configs.clone(), fleet.clone(), Arc::clone(&door), metrics.clone()));
     tasks.spawn({
         let background = background.clone();
@@ -137,6 +155,23 @@ pub async fn run(origin: Origin, checked: Checked, stop: Stop) -> anyhow::Result
     tokio::task::spawn_blocking(move || store.flush()).await.context("the store panicked")?;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Whoever is to be told of troubles, and of the log's warnings.
+fn alarm(
+    config: &Config,
+    metrics: &Metrics,
+    tasks: &TaskTracker,
+    stop: &CancellationToken,
+    clock: Clock,
+) -> anyhow::Result<Alarm> {
+    let mut targets = config.notify.targets.clone();
+    if let Some(file) = &config.notify.targets_file {
+        targets.extend(settings::targets(file)?);
+    }
+    let start = |targets: &[Target], pace| Notifier::start(targets, pace, metrics, tasks, stop);
+    telemetry::mirror(start(&config.notify.log, Pace::of_log())?);
+    Ok(Alarm::new(start(&targets, Pace::default())?, config.notify.clone(), clock))
 }
 
 /// Whoever dials already waits in the sockets' queues: a player must not hear that there is no such server
@@ -194,6 +229,7 @@ fn local_servers(config: &Config) -> ProcessServices {
 async fn follow_docker(
     configs: watch::Receiver<Arc<Config>>,
     fleet: Fleet,
+    alarm: Alarm,
     unseen: Arc<DropGuard>,
     stop: CancellationToken,
 ) {
@@ -229,24 +265,25 @@ async fn follow_docker(
     }
     tracing::info!(engine = %host, "looking for labelled services of Docker");
     let engine = Engine::new(host);
-    let new_swarm = || SwarmSource::new(engine.clone(), own::container(), configs.clone());
+    let new_swarm = || SwarmSource::new(engine.clone(), own::container(), configs.clone(), alarm.clone());
     let new_containers = || DockerSource::new(engine.clone(), own::container(), configs.clone());
     let swarm = (docker.swarm != Use::Off).then(new_swarm);
     let containers = (docker.containers != Use::Off).then(new_containers);
     tokio::join!(
-        run_if_used(swarm, &fleet, unseen.clone(), &stop),
-        run_if_used(containers, &fleet, unseen, &stop),
+        run_if_used(swarm, &fleet, &alarm, unseen.clone(), &stop),
+        run_if_used(containers, &fleet, &alarm, unseen, &stop),
     );
 }
 
 async fn run_if_used<S: Source>(
     source: Option<S>,
     fleet: &Fleet,
+    alarm: &Alarm,
     unseen: Option<Arc<DropGuard>>,
     stop: &CancellationToken,
 ) {
     if let Some(source) = source {
-        sources::run(source, fleet.clone(), unseen, stop.clone()).await;
+        sources::run(source, fleet.clone(), alarm.clone(), unseen, stop.clone()).await;
     }
 }
 

@@ -8,6 +8,7 @@ pub mod access;
 pub mod error;
 pub mod events;
 pub mod hints;
+mod logs;
 pub mod own;
 mod skew;
 mod stream;

@@ -15,6 +15,7 @@ pub mod relay;
 mod session;
 pub mod sessions;
 mod status;
+mod tell;
 
 use std::io;
 use std::sync::Arc;
@@ -28,6 +29,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::fleet::Fleet;
 use crate::metrics::Metrics;
+use crate::notify::Notifier;
 use door::Door;
 use pass::Passes;
 use proof::Keyring;
@@ -45,6 +47,7 @@ pub struct Gateway {
     pub passes: Passes,
     pub keyring: Keyring,
     pub sessions: Sessions,
+    pub notifier: Notifier,
     /// Cancelled when nobody new is let in.
     pub drain: CancellationToken,
     /// Cancelled when players must go, too.

@@ -1,5 +1,6 @@
 //! The shell of Swarmgate: sockets, processes and clocks around what `swarmgate-core` decides.
 
+pub mod alarm;
 pub mod api;
 pub mod app;
 pub mod cli;
@@ -14,6 +15,7 @@ pub mod http;
 pub mod keeper;
 pub mod metrics;
 mod news;
+pub mod notify;
 mod percent;
 mod probe;
 pub mod provider;

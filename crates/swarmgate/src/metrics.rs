@@ -32,6 +32,8 @@ pub struct Metrics {
     proofs: Counter,
     state_changes: Family<ChangeLabel, Counter>,
     publication: Publication,
+    notes: Family<NoteLabel, Counter>,
+    notes_queued: Family<MessengerLabel, Gauge>,
     pub relayed: Arc<Counters>,
 }
 
@@ -113,6 +115,17 @@ struct StateLabel {
 struct ChangeLabel {
     service: String,
     to: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct NoteLabel {
+    messenger: &'static str,
+    outcome: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct MessengerLabel {
+    messenger: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -203,6 +216,18 @@ impl Metrics {
         }
     }
 
+    /// What has become of messages to people: `sent`, `failed` or `dropped`.
+    pub fn notified(&self, messenger: &'static str, outcome: &'static str, count: u64) {
+        if count > 0 {
+            self.notes.get_or_create(&NoteLabel { messenger, outcome }).inc_by(count);
+        }
+    }
+
+    /// So many more of them wait, or fewer.
+    pub fn note_queued(&self, messenger: &'static str, more: i64) {
+        self.notes_queued.get_or_create(&MessengerLabel { messenger }).inc_by(more);
+    }
+
     /// Everything in the text format that Prometheus and OpenMetrics share.
     pub fn encode(
         &self,
@@ -266,6 +291,12 @@ impl Metrics {
             self.proofs.clone(),
         );
         registry.register("state_changes", "Changes of a service's state", self.state_changes.clone());
+        registry.register("notifications", "Messages to people, by what became of them", self.notes.clone());
+        registry.register(
+            "notifications_queued",
+            "Messages to people that wait to be sent",
+            self.notes_queued.clone(),
+        );
         let relayed = Family::<Direction, Counter>::default();
         for (direction, count) in [("up", &self.relayed.up), ("down", &self.relayed.down)] {
             relayed.get_or_create(&Direction { direction }).inc_by(count.load(Ordering::Relaxed));

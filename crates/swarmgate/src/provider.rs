@@ -11,6 +11,7 @@ pub mod watch;
 use std::future::Future;
 use std::io;
 
+use swarmgate_core::alert::Sight;
 use swarmgate_core::moment::Moment;
 use swarmgate_core::service::{Snapshot, SourceId};
 
@@ -25,6 +26,16 @@ pub trait Source: Send + 'static {
 
     /// Returns when something may have changed: the caller lists again. Cancel-safe.
     fn changed(&mut self) -> impl Future<Output = ()> + Send;
+
+    /// What the last listing has shown that may be worth telling a person; of everything there is, each once.
+    fn sights(&mut self) -> Vec<Sight> {
+        Vec::new()
+    }
+
+    /// The last lines of the output of a run that a sight has named, oldest first; none if they are not to be had.
+    fn last_lines(&self, _run: &str, _lines: usize) -> impl Future<Output = Vec<String>> + Send + use<Self> {
+        std::future::ready(Vec::new())
+    }
 
     /// Something that runs does not behave as if it did: what the orchestrator says next may be of the time before.
     fn look_closely(&mut self) {}

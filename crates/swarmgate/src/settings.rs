@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use swarmgate_core::config::{self, Checked, Config, Override, Problem};
+use swarmgate_core::config::notify::Target;
+use swarmgate_core::config::{self, Checked, Config, Fault, Override, Problem};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -26,6 +27,33 @@ pub enum LoadError {
     Unreadable { path: String, source: std::io::Error },
     #[error("{path} is not usable:{}", list(problems))]
     Bad { path: String, problems: Vec<Problem> },
+}
+
+/// What is wrong with a file of addresses, without any of them.
+#[derive(Debug, thiserror::Error)]
+pub enum TargetsError {
+    #[error("notify.urls_file: cannot read {path}")]
+    Unreadable { path: String, source: std::io::Error },
+    #[error("notify.urls_file: line {line} of {path}: {what}; {fix}")]
+    Bad { path: String, line: usize, what: String, fix: String },
+}
+
+/// The messengers in a file, one a line.
+///
+/// # Errors
+/// When it cannot be read, or a line is none.
+pub fn targets(file: &Path) -> Result<Vec<Target>, TargetsError> {
+    let path = file.display().to_string();
+    let text = match std::fs::read_to_string(file) {
+        Ok(text) => text,
+        Err(source) => return Err(TargetsError::Unreadable { path, source }),
+    };
+    Target::parse_lines(&text).map_err(|(line, Fault { what, fix })| TargetsError::Bad {
+        path,
+        line,
+        what,
+        fix,
+    })
 }
 
 impl LoadError {
@@ -134,10 +162,11 @@ fn publish(checked: Checked, config: &watch::Sender<Arc<Config>>, file: &Path) {
                 || current.data_dir != new.data_dir
                 || current.control != new.control
                 || current.log != new.log
+                || current.notify != new.notify
                 || (current.docker.swarm, &current.docker.host) != (new.docker.swarm, &new.docker.host)
             {
                 tracing::warn!(
-                    "listeners, http, data_dir, control, log and docker's swarm and host change only with a restart"
+                    "listeners, http, data_dir, control, log, notify and docker's swarm and host change only with a restart"
                 );
             }
             *current = new;

@@ -1,12 +1,21 @@
-//! Log lines: human or JSON, on standard error.
+//! Log lines: human or JSON, on standard error, and what of them people are sent.
+
+mod mirror;
+mod tags;
 
 use std::io::IsTerminal;
 
 use swarmgate_core::config::{Log, LogFormat, LogLevel};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+
+use self::mirror::Mirror;
+pub use self::mirror::mirror;
+use self::tags::Tags;
 
 /// Sets up logging for the whole process; the second call changes nothing.
-pub fn start(log: Log) {
+pub fn start(log: &Log) {
     let level = match log.level {
         LogLevel::Error => "error",
         LogLevel::Warn => "warn",
@@ -16,11 +25,17 @@ pub fn start(log: Log) {
     };
     // Libraries have nothing to tell an owner below a warning.
     let filter = EnvFilter::new(format!("warn,swarmgate={level},swarmgate_core={level}"));
-    let lines =
-        tracing_subscriber::fmt().with_env_filter(filter).with_target(false).with_writer(std::io::stderr);
+    let lines = tracing_subscriber::fmt::layer().with_target(false).with_writer(std::io::stderr);
+    let subscriber = tracing_subscriber::registry().with(filter).with(Mirror);
     let started = match log.format {
-        LogFormat::Human => lines.with_ansi(std::io::stderr().is_terminal()).try_init(),
-        LogFormat::Json => lines.json().flatten_event(true).try_init(),
+        LogFormat::Human => {
+            let lines = lines.with_ansi(std::io::stderr().is_terminal());
+            subscriber.with(lines.map_event_format(|format| Tags::human(format, log))).try_init()
+        }
+        LogFormat::Json => {
+            let lines = lines.json().flatten_event(true);
+            subscriber.with(lines.map_event_format(|format| Tags::json(format, log))).try_init()
+        }
     };
     drop(started);
 }

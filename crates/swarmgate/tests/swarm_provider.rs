@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use swarmgate::alarm::Alarm;
+use swarmgate::clock::Clock;
 use swarmgate::engine::Engine;
 use swarmgate::provider::Source;
 use swarmgate::provider::swarm::SwarmSource;
@@ -76,7 +78,8 @@ fn source(socket: PathBuf, container: Option<&str>) -> (SwarmSource, watch::Send
     let config = swarmgate_core::config::parse("", &[]).unwrap().config;
     let (send, receive) = watch::channel(Arc::new(config));
     let engine = Engine::new(EngineHost::Unix(socket));
-    (SwarmSource::new(engine, container.map(str::to_owned), receive), send)
+    let alarm = Alarm::off(Clock::start());
+    (SwarmSource::new(engine, container.map(str::to_owned), receive, alarm), send)
 }
 
 fn reason(service: &Service) -> String {

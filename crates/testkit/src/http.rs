@@ -55,12 +55,17 @@ pub async fn read(stream: &mut (impl AsyncRead + Unpin)) -> Option<Request> {
         }
     }
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    let pairs = query.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
+    let (path, query, body) = (decode(path), pairs(query), String::from_utf8(body).ok()?);
+    Some(Request { method, path, query, headers, body })
+}
+
+/// The pairs of a query or a form, in order, decoded.
+pub fn pairs(text: &str) -> Vec<(String, String)> {
+    let pairs = text.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
         (decode(&key.replace('+', " ")), decode(&value.replace('+', " ")))
     });
-    let (path, query, body) = (decode(path), pairs.collect(), String::from_utf8(body).ok()?);
-    Some(Request { method, path, query, headers, body })
+    pairs.collect()
 }
 
 /// Reads to the blank line after the head, at the offset given back; what came after it is read too.

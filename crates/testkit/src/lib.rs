@@ -9,6 +9,7 @@
 //! - [`engine`]: a Docker engine inside the test, as the manager of a small Swarm, and a proxy before any.
 //! - [`cloudflare`]: Cloudflare's API inside the test, strict and with a memory.
 //! - [`sessions`]: a session server inside the test, which knows accounts; [`encryption`] is the client's side of it.
+//! - [`messengers`]: Pushover, Discord, Slack, ntfy and webhooks, as strict as the real ones.
 //! - [`process`]: child processes, among them `testserver`, the same server as a program of its own.
 //! - [`peers`]: third-party clients, servers, pingers and proxies, where they are installed.
 //! - [`lab`]: Docker Swarms of one or several nodes, with engines of their own.
@@ -23,6 +24,7 @@ mod http;
 pub mod lab;
 pub mod legacy;
 pub mod login;
+pub mod messengers;
 mod nbt;
 pub mod peers;
 pub mod player;

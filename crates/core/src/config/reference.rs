@@ -66,7 +66,7 @@ variables, variables before the file, the file before the defaults below.
 "#;
 
 /// Table, heading, what it is.
-const TABLES: [(&str, &str, &str); 10] = [
+const TABLES: [(&str, &str, &str); 11] = [
     ("", "At the top of the file", "Above every table."),
     (
         "listener",
@@ -76,6 +76,7 @@ const TABLES: [(&str, &str, &str); 10] = [
     ("clients", "`[clients]`", "Where PROXY headers are read, this is about the address they name."),
     ("limits", "`[limits]`", "What strangers may cost."),
     ("log", "`[log]`", "The log goes to standard error."),
+    ("notify", "`[notify]`", "Changes with a restart only."),
     ("proxies", "`[proxies]`", "Velocity, BungeeCord and the like in front of the gate."),
     (
         "docker",

@@ -85,14 +85,14 @@ pub enum How {
     Unseen,
 }
 
-impl Exit {
-    /// What is to be told of it, if it is an end that nobody asked for.
-    pub fn trouble(&self) -> Option<Trouble> {
-        match &self.how {
-            _ if self.asked => None,
-            How::Code(0) | How::Unseen => None,
-            How::NotStarted(why) => Some(Trouble::once(Kind::CannotStart, why.clone())),
-            how @ (How::Code(_) | How::Signal(_)) => Some(Trouble::once(Kind::Crashed, explain(how))),
+impl How {
+    /// What is to be told of an end, if nobody `asked` for it.
+    pub fn trouble(&self, asked: bool) -> Option<Trouble> {
+        match self {
+            _ if asked => None,
+            Self::Code(0) | Self::Unseen => None,
+            Self::NotStarted(why) => Some(Trouble::once(Kind::CannotStart, why.clone())),
+            Self::Code(_) | Self::Signal(_) => Some(Trouble::once(Kind::Crashed, explain(self))),
         }
     }
 }

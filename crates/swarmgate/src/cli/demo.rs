@@ -47,7 +47,7 @@ impl Demo {
         let origin = self.write_config(directory.path(), &players)?;
         // What is written above is meant so, however short a minute is.
         let checked = Checked { warnings: Vec::new(), ..origin.load()? };
-        telemetry::start(checked.config.log);
+        telemetry::start(&checked.config.log);
         let stop = stop_on_signals()?;
         if let Some(seconds) = self.seconds {
             let drain = stop.drain.clone();

@@ -43,7 +43,7 @@ impl Run {
         });
         let origin = Origin::new(self.config, flags.collect());
         let checked = origin.load()?;
-        telemetry::start(checked.config.log);
+        telemetry::start(&checked.config.log);
         let stop = stop_on_signals()?;
         app::run(origin, checked, stop).await?;
         Ok(ExitCode::SUCCESS)

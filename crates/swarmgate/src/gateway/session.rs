@@ -30,6 +30,7 @@ use super::guest::{self, NoGuest};
 use super::limbo::{Home, Limbo};
 use super::opening::{Caller, NoOpening, Opening};
 use super::pass::COOKIE;
+use super::tell::{Stay, Visitor};
 use super::{Gateway, asked, hold, listener, refuse, relay, status};
 use crate::dial::{DialError, dial};
 use crate::errors::chain;
@@ -57,6 +58,7 @@ struct Joined {
     client: TcpStream,
     server: TcpStream,
     seat: Option<TakenSeat>,
+    stay: Option<Box<Stay>>,
 }
 
 /// Serves one connection. What comes before the relay is boxed and dropped, so that a connection that is
@@ -76,7 +78,7 @@ async fn relay_when_ready(
     gateway: Arc<Gateway>,
     _open: Open,
 ) {
-    let Some(Joined { client, server, seat }) = preparation.await else { return };
+    let Some(Joined { client, server, seat, stay: _stay }) = preparation.await else { return };
     let (by, ended) = tokio::select! {
         outcome = relay::run(client, server, STALL, &gateway.metrics.relayed) => (Some(outcome.first), outcome.error),
         () = gateway.close.cancelled() => (None, Some("gate_stopped")),
@@ -254,7 +256,7 @@ impl Visit {
     /// A ping for a running server: the server answers itself.
     async fn forward(mut self: Box<Self>, target: Target) -> Option<Joined> {
         match self.connect(&target, STATUS_DIAL).await {
-            Ok(server) => Some(Joined { client: self.stream, server, seat: None }),
+            Ok(server) => Some(Joined { client: self.stream, server, seat: None, stay: None }),
             Err(error) => {
                 self.unreachable(&target, &error);
                 let face = self.gateway.fleet.look(|core, _| core.face(&target.service))?;
@@ -306,17 +308,26 @@ impl Visit {
 
     async fn join(mut self: Box<Self>, target: Target, seat: TakenSeat) -> Option<Joined> {
         let mut dials = 0;
+        let visitor = self.visitor();
+        let backend = target.endpoints.first().map(ToString::to_string).unwrap_or_default();
         loop {
             dials += 1;
             let within = LOGIN_DIAL.min(self.give_up.saturating_duration_since(Instant::now()));
-            match self.connect(&target, within).await {
+            let why = match self.connect(&target, within).await {
                 Ok(server) => {
                     self.gateway.metrics.joined(target.service.to_string());
-                    return Some(Joined { client: self.stream, server, seat: Some(seat) });
+                    let stay = visitor.map(|visitor| visitor.connected(backend));
+                    return Some(Joined { client: self.stream, server, seat: Some(seat), stay });
                 }
-                Err(error) => self.unreachable(&target, &error),
-            }
+                Err(error) => {
+                    self.unreachable(&target, &error);
+                    chain(&error)
+                }
+            };
             if dials == DIALS || !self.is_up(&target.service) || Instant::now() >= self.give_up {
+                if let Some(visitor) = &visitor {
+                    visitor.failed(&backend, &why);
+                }
                 return self.say_of(&target.service, motd::unreachable).await;
             }
             tokio::time::sleep_until(self.give_up.min(Instant::now() + DIAL_AGAIN)).await;
@@ -404,6 +415,17 @@ impl Visit {
             return self.opening.raw.clone();
         }
         handshake::rewrite(&self.opening.raw, &change).unwrap_or_else(|_| self.opening.raw.clone())
+    }
+
+    /// Who is told of, if anybody wants to know.
+    fn visitor(&self) -> Option<Visitor> {
+        let notifier = &self.gateway.notifier;
+        if !notifier.tells_of_players() {
+            return None;
+        }
+        let knock = asked::knock(&self.opening, &self.gateway.config.borrow().proxies);
+        let player = knock.player()?;
+        Some(Visitor::new(notifier, self.opening.client, Address::cut(self.address()).host, player))
     }
 
     fn address(&self) -> &str {

@@ -7,15 +7,18 @@ mod orders;
 mod stops;
 
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use swarmgate_core::alert::Sight;
 use swarmgate_core::config::Config;
 use swarmgate_core::labels;
 use swarmgate_core::moment::Moment;
 use swarmgate_core::publish::Published;
 use swarmgate_core::service::{Snapshot, SourceId, State};
 use swarmgate_core::state::Clocks;
+use swarmgate_core::state::docker::ends::Ends;
 use swarmgate_core::state::docker::network::Place;
 use swarmgate_core::state::docker::{self, Act, Found, Surroundings, Told};
 use tokio::sync::watch;
@@ -46,6 +49,8 @@ pub struct DockerSource {
     told: ToldToPeople,
     stops: Stops,
     orders: Orders,
+    ends: Ends,
+    sights: Vec<Sight>,
     /// As listed last.
     known: BTreeMap<Arc<str>, Found>,
 }
@@ -65,6 +70,8 @@ impl DockerSource {
             pace: Pace::default(),
             told: ToldToPeople::default(),
             orders: Orders::default(),
+            ends: Ends::default(),
+            sights: Vec::new(),
             known: BTreeMap::new(),
             stops,
             engine,
@@ -180,6 +187,7 @@ impl Source for DockerSource {
                 looked => found.extend(looked?),
             }
         }
+        self.sights = self.ends.saw(&found);
         self.told.tell(found.iter().map(|found| &found.service));
         self.pace.saw(found.iter().map(|found| &found.service), now + began.elapsed());
         let services = found.iter().map(|found| found.service.clone()).collect();
@@ -193,6 +201,15 @@ impl Source for DockerSource {
             Ok(()) = self.config.changed() => {}
             () = tokio::time::sleep_until(self.pace.next()) => {}
         }
+    }
+
+    fn sights(&mut self) -> Vec<Sight> {
+        std::mem::take(&mut self.sights)
+    }
+
+    fn last_lines(&self, run: &str, lines: usize) -> impl Future<Output = Vec<String>> + Send + use<> {
+        let (engine, path) = (self.engine.clone(), format!("/containers/{run}"));
+        async move { engine.last_lines(path, lines).await }
     }
 
     fn look_closely(&mut self) {

@@ -5,16 +5,19 @@
 
 mod keepers;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use swarmgate_core::alert::{Sight, Trouble};
 use swarmgate_core::config::ProcessServer;
 use swarmgate_core::moment::Moment;
 use swarmgate_core::service::{Service, ServiceId, Snapshot, SourceId, State};
 use swarmgate_core::state::process::{Outlook, ProcessServices, Seen, judge};
+use swarmgate_core::state::sight;
 use tokio::sync::watch::Receiver;
 use tokio::time::Instant;
 
@@ -36,6 +39,11 @@ pub struct ProcessSource {
     keepers: Keepers,
     /// The earliest start that is to come.
     next_start: Option<Instant>,
+    /// When the last end of each server was that is known of.
+    ends: BTreeMap<Arc<str>, u64>,
+    /// Ends that no listing has shown yet.
+    troubles: BTreeMap<Arc<str>, Vec<Trouble>>,
+    sights: Vec<Sight>,
     /// Running servers that are not configured, as last reported.
     left_over: BTreeSet<PathBuf>,
 }
@@ -54,6 +62,9 @@ impl ProcessSource {
             config,
             keepers: Keepers::new(keeper),
             next_start: None,
+            ends: BTreeMap::new(),
+            troubles: BTreeMap::new(),
+            sights: Vec::new(),
             left_over: BTreeSet::new(),
         }
     }
@@ -109,19 +120,33 @@ impl ProcessSource {
             let start = Instant::now() + now.until(start);
             self.next_start = Some(self.next_start.map_or(start, |next| next.min(start)));
         }
-        Service {
+        let service = Service {
             id: ServiceId { source: ID, name: server.name.clone() },
             spec: server.spec.clone(),
             state: outlook.state,
             scalable: true,
             problems: outlook.problems,
-        }
+        };
+        let ends = self.troubles.remove(&server.name).unwrap_or_default();
+        self.sights.push(sight(&service, ends));
+        service
+    }
+
+    /// What is to be told of the ends since the last look. What was over before the first is not.
+    fn note_ends(&mut self, server: &ProcessServer, exits: &[files::Exit]) {
+        let newest = exits.iter().map(|exit| exit.ended_ms).max().unwrap_or_default();
+        let Some(known) = self.ends.insert(server.name.clone(), newest) else { return };
+        let new = exits.iter().filter(|exit| exit.ended_ms > known);
+        let troubles = new.filter_map(|exit| exit.how.trouble(exit.asked));
+        let troubles = troubles.map(|trouble| trouble.of_run(&server.name));
+        self.troubles.entry(server.name.clone()).or_default().extend(troubles);
     }
 
     /// Judges one server and starts it if that is due.
     fn tend(&mut self, server: &ProcessServer, now: Moment) -> io::Result<Outlook> {
         let dir = state_dir(&self.root, &server.name);
         let mut found = self.keepers.look(&dir)?;
+        self.note_ends(server, &found.record.exits);
         if (found.wish.up || found.record.run.is_some()) && found.wish.server != for_keeper(server) {
             // The configuration has changed; how to stop counts for the present run too.
             found.wish.server = for_keeper(server);
@@ -188,6 +213,7 @@ impl Source for ProcessSource {
     async fn list(&mut self, now: Moment) -> Result<Snapshot, SourceError> {
         let config = self.config.borrow_and_update().clone();
         self.next_start = None;
+        self.sights.clear();
         let services = config.servers.iter().map(|server| self.service(server, now)).collect();
         self.report_left_over(&config);
         Ok(Snapshot::of(services))
@@ -200,6 +226,18 @@ impl Source for ProcessSource {
             () = self.keepers.watch.changed() => {}
             Ok(()) = self.config.changed() => {}
             () = tokio::time::sleep_until(look) => {}
+        }
+    }
+
+    fn sights(&mut self) -> Vec<Sight> {
+        std::mem::take(&mut self.sights)
+    }
+
+    fn last_lines(&self, run: &str, lines: usize) -> impl Future<Output = Vec<String>> + Send + use<> {
+        let dir = state_dir(&self.root, run);
+        async move {
+            let read = tokio::task::spawn_blocking(move || output::tail(&dir, lines));
+            read.await.ok().and_then(Result::ok).unwrap_or_default()
         }
     }
 

@@ -8,13 +8,16 @@ mod ends;
 mod write;
 
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use swarmgate_core::alert::Sight;
 use swarmgate_core::config::{Config, Use};
 use swarmgate_core::moment::Moment;
 use swarmgate_core::service::{Snapshot, SourceId};
 use swarmgate_core::state::swarm::api::Node;
+use swarmgate_core::state::swarm::ends::{Ends as Troubles, add_problems};
 use swarmgate_core::state::swarm::expect::Expected;
 use swarmgate_core::state::swarm::killed::Stops;
 use swarmgate_core::state::swarm::survey::{self, Surroundings, Survey, Surveyed};
@@ -27,6 +30,7 @@ use self::ends::Ends;
 use super::pace::Pace;
 use super::told::Told;
 use super::{Source, SourceError};
+use crate::alarm::Alarm;
 use crate::engine::Engine;
 use crate::engine::access::Need;
 use crate::engine::error::EngineError;
@@ -53,6 +57,9 @@ pub struct SwarmSource {
     earlier: Earlier,
     ends: Ends,
     stops: Stops,
+    alarm: Alarm,
+    troubles: Troubles,
+    sights: Vec<Sight>,
     /// Writes that the engine's answers need not show yet.
     expected: BTreeMap<Arc<str>, Expected>,
 }
@@ -76,7 +83,12 @@ impl Mesh {
 
 impl SwarmSource {
     /// `container` is the one that the gate runs in, if it runs in one. Must be called inside a runtime.
-    pub fn new(engine: Engine, container: Option<String>, config: watch::Receiver<Arc<Config>>) -> Self {
+    pub fn new(
+        engine: Engine,
+        container: Option<String>,
+        config: watch::Receiver<Arc<Config>>,
+        alarm: Alarm,
+    ) -> Self {
         let ends = Ends::default();
         let seen = ends.clone();
         let news = move |event: &Event| {
@@ -93,6 +105,9 @@ impl SwarmSource {
             earlier: Earlier::default(),
             ends,
             stops: Stops::default(),
+            alarm,
+            troubles: Troubles::default(),
+            sights: Vec::new(),
             expected: BTreeMap::new(),
             is_there: true,
             engine,
@@ -189,7 +204,13 @@ impl Source for SwarmSource {
         let mut found = self.judge(&survey, own.as_deref(), now);
         self.correct(&mut found, now);
         self.earlier.saw(&self.known, &mut found, &survey, self.engine.now());
-        self.stops.saw(&mut found, &self.ends.take());
+        let ends = self.ends.take();
+        self.stops.saw(&mut found, &ends.killed);
+        if self.alarm.is_on() {
+            let all = self.alarm.watches_all();
+            self.sights = self.troubles.saw(&survey, ends.hints, all, self.engine.now());
+            add_problems(&mut self.sights, &found);
+        }
         self.told.tell(found.iter().map(|found| &found.service));
         self.pace.saw(found.iter().map(|found| &found.service), now);
         let services = found.iter().map(|found| found.service.clone()).collect();
@@ -206,6 +227,15 @@ impl Source for SwarmSource {
         }
     }
 
+    fn sights(&mut self) -> Vec<Sight> {
+        std::mem::take(&mut self.sights)
+    }
+
+    fn last_lines(&self, run: &str, lines: usize) -> impl Future<Output = Vec<String>> + Send + use<> {
+        let (engine, path) = (self.engine.clone(), format!("/tasks/{run}"));
+        async move { engine.last_lines(path, lines).await }
+    }
+
     fn look_closely(&mut self) {
         self.pace.hinted();
     }
@@ -220,7 +250,7 @@ impl Source for SwarmSource {
 fn wanted() -> Value {
     json!({
         "type": ["service", "node", "container"],
-        "event": ["create", "update", "remove", "start", "kill", "die", "health_status"],
+        "event": ["create", "update", "remove", "start", "kill", "die", "oom", "health_status"],
     })
 }
 

@@ -7,6 +7,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::Source;
+use crate::alarm::Alarm;
 use crate::errors::chain;
 use crate::fleet::{Fleet, Scale};
 
@@ -17,6 +18,7 @@ const RETRY: (Duration, Duration) = (Duration::from_millis(250), Duration::from_
 pub async fn run<S: Source>(
     mut source: S,
     fleet: Fleet,
+    alarm: Alarm,
     mut unseen: Option<Arc<DropGuard>>,
     stop: CancellationToken,
 ) -> S {
@@ -25,7 +27,7 @@ pub async fn run<S: Source>(
     let mut retry = RETRY.0;
     let mut complaint = String::new();
     loop {
-        let healthy = list(&mut source, &fleet, &mut complaint).await;
+        let healthy = list(&mut source, &fleet, &alarm, &mut complaint).await;
         drop(unseen.take());
         retry = if healthy { RETRY.0 } else { (retry * 2).min(RETRY.1) };
         tokio::select! {
@@ -39,7 +41,7 @@ pub async fn run<S: Source>(
 }
 
 /// Tells the fleet; the log hears of a complaint once, and of its end.
-async fn list<S: Source>(source: &mut S, fleet: &Fleet, complaint: &mut String) -> bool {
+async fn list<S: Source>(source: &mut S, fleet: &Fleet, alarm: &Alarm, complaint: &mut String) -> bool {
     let id = source.id();
     match source.list(fleet.now()).await {
         Ok(snapshot) => {
@@ -47,6 +49,9 @@ async fn list<S: Source>(source: &mut S, fleet: &Fleet, complaint: &mut String) 
                 tracing::info!(source = id, "the source answers again");
             }
             fleet.observe(id, snapshot);
+            if alarm.is_on() {
+                alarm.saw(id, source.sights(), |run, lines| source.last_lines(run, lines));
+            }
             true
         }
         Err(error) => {
@@ -60,6 +65,7 @@ async fn list<S: Source>(source: &mut S, fleet: &Fleet, complaint: &mut String) 
                 );
             }
             fleet.lost(id, &text);
+            alarm.lost(id, &text);
             *complaint = text;
             false
         }

@@ -189,6 +189,11 @@ impl Swarm {
                 (200, service.to_string(), None)
             }
             ("POST", ["services", id, "update"]) => self.update(id, request),
+            ("GET", ["tasks", id, "logs"]) => {
+                let line = format!("last words of {id}\n");
+                let length = u8::try_from(line.len()).expect("a short line");
+                (200, format!("\u{1}\0\0\0\0\0\0{}{line}", char::from(length)), None)
+            }
             ("GET", ["tasks"]) => self.list_tasks(request.asks("filters")),
             ("GET", ["nodes"]) => {
                 let mut nodes = vec![

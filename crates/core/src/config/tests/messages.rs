@@ -144,7 +144,7 @@ address = ':1'",
                 r#"1:9 server.a: neither an address nor a command says where this server is; write address = "host:25565" for a server that runs by itself, or command = ["java", ...] for one that the gate starts"#,
                 "3:1 server.a.comand: there is no such key; did you mean 'command'?",
                 "4:1 server.a.mood: there is no such key; the keys here are hosts, default, address, command, directory, env, wake, default_wakes, sleep, idle, awake, players, ready, start_timeout, cooldown, wait, modded, hold, public_address, clients, wakers, proxy_protocol, rewrite_host, stop, grace, kill, restart_delay, max_restarts, restart_window, texts",
-                "6:1 log.mood: there is no such key; the keys here are level, format",
+                "6:1 log.mood: there is no such key; the keys here are level, format, name, environment",
             ],
         ),
         (

@@ -25,6 +25,8 @@ pub struct Ends {
     /// Of the tasks that were listed last, those whose end is no news: they had ended, or were told to. `None` before the
     /// first listing.
     settled: Option<BTreeSet<String>>,
+    /// Of tasks that have not ended yet, as far as the lists say.
+    hints: Hints,
 }
 
 /// What the engine has told of containers on its own node and the lists do not say: the ids of their tasks.
@@ -37,25 +39,34 @@ pub struct Hints {
 impl Ends {
     /// Every service of `survey`, or those with labels for the gate only, with what has happened since the last one.
     /// What was over before the first is not told.
-    pub fn saw(&mut self, survey: &Survey, hints: &Hints, all: bool, now: Timestamp) -> Vec<Sight> {
+    pub fn saw(&mut self, survey: &Survey, hints: Hints, all: bool, now: Timestamp) -> Vec<Sight> {
+        self.hints.out_of_memory.extend(hints.out_of_memory);
+        self.hints.unhealthy.extend(hints.unhealthy);
         let before = self.settled.take();
         let mut settled = BTreeSet::new();
+        let mut live = BTreeSet::new();
         let mut tasks: BTreeMap<&str, Vec<Task>> = BTreeMap::new();
         for raw in &survey.tasks {
             let Ok(task) = Task::deserialize(raw) else { continue };
             if task.status.state.is_terminal() || task.is_told_to_stop() {
                 settled.insert(task.id.clone());
             }
+            if !task.status.state.is_terminal() {
+                live.insert(task.id.clone());
+            }
             tasks.entry(text(raw, "/ServiceID")).or_default().push(task);
         }
-        self.settled = Some(settled);
         let services = survey.services.iter().filter(|raw| all || has_labels(raw));
         let is_new = |task: &Task| before.as_ref().is_some_and(|before| !before.contains(&task.id));
         let sight = |raw| {
             let tasks = tasks.get(text(raw, "/ID")).map(Vec::as_slice).unwrap_or_default();
-            sight(raw, tasks, &survey.nodes, hints, now, &is_new)
+            sight(raw, tasks, &survey.nodes, &self.hints, now, &is_new)
         };
-        services.map(sight).collect()
+        let sights = services.map(sight).collect();
+        self.settled = Some(settled);
+        self.hints.out_of_memory.retain(|task| live.contains(task));
+        self.hints.unhealthy.retain(|task| live.contains(task));
+        sights
     }
 }
 
@@ -224,19 +235,19 @@ mod tests {
         Survey::new(services, tasks.into(), vec![serde_json::from_value(node).unwrap()]).unwrap()
     }
 
-    fn saw(ends: &mut Ends, hints: &Hints, all: bool, survey: &Survey) -> Vec<Sight> {
+    fn saw(ends: &mut Ends, hints: Hints, all: bool, survey: &Survey) -> Vec<Sight> {
         ends.saw(survey, hints, all, "2026-01-01T12:00:00Z".parse().unwrap())
     }
 
     /// What is told of a task that ended so, seen running before.
-    fn told(state: &str, code: i64, err: &str, hints: &Hints) -> Option<(Kind, String)> {
+    fn told(state: &str, code: i64, err: &str, hints: Hints) -> Option<(Kind, String)> {
         let mut ends = Ends::default();
         saw(&mut ends, hints, true, &survey(1, vec![task("mc", "running", "running")]));
         let mut task = task("mc", state, "shutdown");
         task["Status"]["Err"] = err.into();
         task["Status"]["ContainerStatus"]["ExitCode"] = code.into();
         task["Spec"] = json!({"RestartPolicy": {"MaxAttempts": 3}});
-        let sights = saw(&mut ends, hints, true, &survey(1, vec![task]));
+        let sights = saw(&mut ends, Hints::default(), true, &survey(1, vec![task]));
         let trouble = sights[0].troubles.iter().find(|trouble| trouble.when == When::Since(1));
         trouble.map(|trouble| (trouble.kind, trouble.what.clone()))
     }
@@ -274,7 +285,7 @@ mod tests {
                 "game:9: its image is not on the node",
             ),
         ] {
-            let (found, what) = told(state, code, &err, &hints).unwrap();
+            let (found, what) = told(state, code, &err, hints).unwrap();
             assert!(found == kind && what.contains(says), "{state} {code}: {found:?} {what}");
         }
         for (state, code, err, hints) in [
@@ -284,7 +295,7 @@ mod tests {
             ("orphaned", 0, "", none()),
             ("rejected", 0, "assigned node no longer meets constraints", none()),
         ] {
-            assert_eq!(told(state, code, err, &hints), None, "{state} {code}");
+            assert_eq!(told(state, code, err, hints), None, "{state} {code}");
         }
     }
 
@@ -299,16 +310,16 @@ mod tests {
                 .filter(|trouble| trouble.when != When::Lasting)
                 .count()
         };
-        assert_eq!(since(&saw(&mut ends, &Hints::default(), true, &crashed())), 0);
-        saw(&mut ends, &Hints::default(), true, &survey(1, vec![task("mc", "running", "running")]));
-        assert_eq!(since(&saw(&mut ends, &Hints::default(), true, &crashed())), 1);
-        assert_eq!(since(&saw(&mut ends, &Hints::default(), true, &crashed())), 0);
+        assert_eq!(since(&saw(&mut ends, Hints::default(), true, &crashed())), 0);
+        saw(&mut ends, Hints::default(), true, &survey(1, vec![task("mc", "running", "running")]));
+        assert_eq!(since(&saw(&mut ends, Hints::default(), true, &crashed())), 1);
+        assert_eq!(since(&saw(&mut ends, Hints::default(), true, &crashed())), 0);
     }
 
     #[test]
     fn services_without_labels_count_if_that_is_asked_for() {
         let names = |all| -> Vec<String> {
-            let sights = saw(&mut Ends::default(), &Hints::default(), all, &survey(0, vec![]));
+            let sights = saw(&mut Ends::default(), Hints::default(), all, &survey(0, vec![]));
             sights.iter().map(|sight| sight.subject.to_string()).collect()
         };
         assert_eq!(names(true), ["mc", "web"]);

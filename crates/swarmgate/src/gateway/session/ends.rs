@@ -19,6 +19,9 @@ impl Visit {
         self.gateway.metrics.refused(refusal.kind());
         if refusal == Refusal::UnknownHost {
             self.miss(knock);
+            if let Some(visitor) = self.visitor() {
+                visitor.missing_backend();
+            }
             if self.gateway.config.borrow().unknown_host == UnknownHost::Close {
                 return None;
             }

@@ -1,0 +1,147 @@
+//! Tells of troubles: what sources see goes into [`Alerts`], and what is worth telling out to the messengers.
+
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::json;
+use swarmgate_core::alert::{Alert, Alerts, Sight, Stage};
+use swarmgate_core::config::Notify;
+use swarmgate_core::config::notify::Watched;
+use swarmgate_core::event::Event;
+use swarmgate_core::service::SourceId;
+use tokio::sync::{Notify as Signal, broadcast};
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::Clock;
+use crate::fleet::Fleet;
+use crate::notify::{Note, Notifier};
+
+/// A server's last lines are worth so much of a delay.
+const LINES_WITHIN: Duration = Duration::from_secs(3);
+
+/// A cheap handle. Whoever watches something tells it what it sees; [`Alarm::raise`] is for those that are no sources
+/// of services, such as publications.
+#[derive(Debug, Clone)]
+pub struct Alarm {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    alerts: Mutex<Alerts>,
+    clock: Clock,
+    /// The timer must look at the next deadline again.
+    due: Signal,
+    notifier: Notifier,
+    config: Notify,
+}
+
+impl Alarm {
+    pub fn new(notifier: Notifier, config: Notify, clock: Clock) -> Self {
+        let shared = Shared { alerts: Mutex::default(), clock, due: Signal::new(), notifier, config };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Nobody is told anything.
+    pub fn off(clock: Clock) -> Self {
+        Self::new(Notifier::default(), Notify::default(), clock)
+    }
+
+    /// Whether anybody wants to know; if not, nobody need look.
+    pub fn is_on(&self) -> bool {
+        self.shared.notifier.is_on()
+    }
+
+    pub fn notifier(&self) -> &Notifier {
+        &self.shared.notifier
+    }
+
+    /// Whether services without labels are of interest.
+    pub fn watches_all(&self) -> bool {
+        self.shared.config.services == Watched::All
+    }
+
+    /// Everything that `source` holds now. `last_lines` asks for the end of the output of a run.
+    pub fn saw<F>(&self, source: SourceId, sights: Vec<Sight>, last_lines: impl Fn(&str, usize) -> F)
+    where
+        F: Future<Output = Vec<String>> + Send + 'static,
+    {
+        let alerts = self.lock().saw(source, sights, self.shared.clock.now());
+        for alert in alerts {
+            let run = alert.run.clone().filter(|_| self.shared.config.lines > 0);
+            match (run, alert.stage) {
+                (Some(run), Stage::First(_)) => {
+                    let (alarm, lines) = (self.clone(), last_lines(&run, self.shared.config.lines));
+                    tokio::spawn(async move {
+                        let lines = tokio::time::timeout(LINES_WITHIN, lines).await.unwrap_or_default();
+                        alarm.tell(&alert, lines);
+                    });
+                }
+                (Some(_) | None, Stage::First(_) | Stage::Again { .. } | Stage::Over) => {
+                    self.tell(&alert, Vec::new());
+                }
+            }
+        }
+        self.shared.due.notify_one();
+    }
+
+    /// The same for what has no output.
+    pub fn raise(&self, source: SourceId, sights: Vec<Sight>) {
+        self.saw(source, sights, |_, _| std::future::ready(Vec::new()));
+    }
+
+    /// `source` does not answer.
+    pub fn lost(&self, source: SourceId, why: &str) {
+        if self.is_on() {
+            let alerts = self.lock().lost(source, why, self.shared.clock.now());
+            alerts.iter().for_each(|alert| self.tell(alert, Vec::new()));
+            self.shared.due.notify_one();
+        }
+    }
+
+    /// Tells what is due, and of servers that are ready, until `stop`.
+    pub async fn run(self, fleet: Fleet, stop: CancellationToken) {
+        const AT_LEAST_EVERY: Duration = Duration::from_secs(3600);
+        if !self.is_on() {
+            return;
+        }
+        let mut events = fleet.events();
+        loop {
+            let now = self.shared.clock.now();
+            let alerts = self.lock().tick(now);
+            alerts.iter().for_each(|alert| self.tell(alert, Vec::new()));
+            let latest = now + AT_LEAST_EVERY;
+            let next = self.lock().next_deadline().map_or(latest, |due| due.min(latest));
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep_until(self.shared.clock.instant(next)) => {}
+                () = self.shared.due.notified() => {}
+                event = events.recv() => match event {
+                    Ok(event) => self.heard(&event),
+                    Err(broadcast::error::RecvError::Lagged(_)) => {}
+                    Err(broadcast::error::RecvError::Closed) => return,
+                }
+            }
+        }
+    }
+
+    fn heard(&self, event: &Event) {
+        let Event::Changed { service, from: "starting", to: "running", .. } = event else { return };
+        if self.shared.config.ready {
+            let title = format!("{} is ready", service.name);
+            let details = json!({"subject": service.to_string(), "stage": "ready"});
+            self.shared.notifier.tell(&Note::good(title, "It takes players now.".to_owned(), details));
+        }
+    }
+
+    fn tell(&self, alert: &Alert, lines: Vec<String>) {
+        tracing::info!(about = %alert.subject, "told: {}", alert.title);
+        self.shared.notifier.tell(&Note::of_alert(alert, lines, Timestamp::now()));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Alerts> {
+        self.shared.alerts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,189 @@
+//! The gate tells of crashes and of nothing that was meant: the real binary, an engine inside the test, strict messengers.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test"
+)]
+
+#[path = "common/mod.rs"]
+mod common;
+
+use std::sync::Arc;
+
+use common::{Gate, Home, LIMIT};
+use serde_json::{Value, json};
+use swarmgate_testkit::engine::{FakeEngine, service};
+use swarmgate_testkit::messengers::{Messenger, Receiver};
+use swarmgate_testkit::wait::until;
+
+struct Site {
+    engine: FakeEngine,
+    alerts: Receiver,
+    log: Receiver,
+    gate: Gate,
+}
+
+impl Site {
+    /// A gate, and an engine with the services `mc` and `web`, each with one running task; only `mc` has labels.
+    async fn start() -> Self {
+        let home: Arc<Home> = Home::new();
+        let socket = home.path().join("docker.sock");
+        let engine = FakeEngine::start(&socket);
+        engine.quietly(|swarm| {
+            swarm.create(service("mc", 1, &json!({"mc-router.host": "mc.example"})));
+            swarm.create(service("web", 1, &json!({})));
+            swarm.add_task("mc", "running", "running");
+            swarm.add_task("web", "running", "running");
+        });
+        let (alerts, log) =
+            (Receiver::start(Messenger::Webhook).await, Receiver::start(Messenger::Discord).await);
+        std::fs::write(home.path().join("urls"), format!("# whom to tell\n{}\n", alerts.url())).unwrap();
+        home.write_text(&format!(
+            "listen = [\"{}\"]\nhttp = \"{}\"\ndrain = \"0s\"\n[docker]\nswarm = \"on\"\ncontainers = \"off\"\n\
+             host = \"unix://{}\"\n[log]\nlevel = \"debug\"\nformat = \"json\"\nname = \"edge\"\nenvironment = \"test\"\n\
+             [notify]\nurls_file = \"urls\"\nlog_urls = [\"{}\"]\n",
+            home.address,
+            home.http,
+            socket.display(),
+            log.url()
+        ));
+        let gate = home.start().await;
+        let site = Self { engine, alerts, log, gate };
+        site.listed().await;
+        site
+    }
+
+    /// Once the gate has looked at everything that is so now.
+    async fn listed(&self) {
+        // A listing that begins after this one shows it.
+        for _ in 0..2 {
+            let before = self.lists();
+            self.engine.update("mc", |_| ());
+            until("a listing", LIMIT, async || (self.lists() > before).then_some(())).await;
+        }
+    }
+
+    fn lists(&self) -> usize {
+        self.engine.quietly(|swarm| swarm.calls.iter().filter(|call| *call == "GET /services").count())
+    }
+
+    /// The newest task of a service ends by itself, and Swarm makes another that runs.
+    async fn crash(&self, name: &str, code: i64) {
+        self.engine.update(name, |swarm| {
+            let task = swarm.task(name);
+            task["Status"]["State"] = "failed".into();
+            task["Status"]["Err"] = format!("task: non-zero exit ({code})").into();
+            task["Status"]["ContainerStatus"]["ExitCode"] = code.into();
+            task["DesiredState"] = "shutdown".into();
+            swarm.add_task(name, "running", "running");
+        });
+        self.listed().await;
+    }
+
+    fn told(&self) -> Vec<Value> {
+        let inbox = self.alerts.inbox();
+        inbox.messages.iter().flat_map(|message| message["alerts"].as_array().unwrap().clone()).collect()
+    }
+
+    async fn until_told(&self, count: usize) -> Vec<Value> {
+        until("an alert", LIMIT, async || Some(self.told()).filter(|told| told.len() >= count)).await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn crashes_are_told_and_what_was_meant_is_not() {
+    let site = Site::start().await;
+    for _ in 0..3 {
+        site.crash("mc", 137).await;
+    }
+    let told = site.until_told(1).await;
+    assert_eq!(told[0]["title"], "mc crashed");
+    let text = told[0]["text"].as_str().unwrap();
+    assert!(text.starts_with("exit code 137: killed") && text.contains("on node n1"), "{text}");
+    assert_eq!(told[0]["lines"], json!(["last words of task1"]));
+    assert_eq!((told[0]["subject"].as_str(), told[0]["kind"].as_str()), (Some("swarm/mc"), Some("crashed")));
+
+    // An update: the old task is told to stop, and ends badly.
+    site.engine.update("mc", |swarm| {
+        swarm.task("mc")["DesiredState"] = "shutdown".into();
+        swarm.add_task("mc", "ready", "ready");
+    });
+    site.listed().await;
+    site.engine.update("mc", |swarm| {
+        let old = swarm
+            .tasks
+            .iter_mut()
+            .rev()
+            .find(|task| task["DesiredState"] == "shutdown" && task["Status"]["State"] == "running");
+        let old = old.unwrap();
+        old["Status"]["State"] = "shutdown".into();
+        old["Status"]["ContainerStatus"]["ExitCode"] = 1.into();
+        swarm.task("mc")["DesiredState"] = "running".into();
+        swarm.reach("mc", "running");
+    });
+    site.listed().await;
+    // The gate's own sleep, and a server that takes its time and is killed by nobody.
+    let (status, body) = site.gate.control("POST", "/v1/services/mc/sleep?force=true", "").await;
+    assert_eq!(status / 100, 2, "{body}");
+    until("a sleep", LIMIT, async || (site.engine.quietly(|swarm| swarm.replicas("mc")) == 0).then_some(()))
+        .await;
+    site.engine.update("mc", |swarm| swarm.reach("mc", "shutdown"));
+    site.listed().await;
+    // Somebody scales the other one down.
+    site.engine.update("web", |swarm| {
+        swarm.edit("web", |spec| spec["Mode"]["Replicated"]["Replicas"] = 0.into());
+        swarm.task("web")["DesiredState"] = "remove".into();
+    });
+    site.listed().await;
+    site.engine.update("web", |swarm| swarm.reach("web", "shutdown"));
+    site.listed().await;
+    site.engine.update("web", |swarm| {
+        swarm.edit("web", |spec| spec["Mode"]["Replicated"]["Replicas"] = 1.into());
+        swarm.add_task("web", "running", "running");
+    });
+    site.listed().await;
+
+    // What is told next is told of the next crash: of a service without labels, too.
+    site.crash("web", 1).await;
+    let told = site.until_told(2).await;
+    let titles: Vec<&str> = told.iter().map(|alert| alert["title"].as_str().unwrap()).collect();
+    assert_eq!(titles, ["mc crashed", "web crashed"]);
+    let metric = "swarmgate_notifications_total{messenger=\"webhook\",outcome=\"sent\"}";
+    until("a count", LIMIT, async || (site.gate.metric(metric).await == 2).then_some(())).await;
+    assert_eq!(site.alerts.inbox().complaints, Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn warnings_of_the_log_are_sent_and_nothing_shows_whom_to() {
+    let mut site = Site::start().await;
+    site.engine.stop();
+    until("a warning", LIMIT, async || site.log.text().contains("the source does not answer").then_some(()))
+        .await;
+    site.engine.listen();
+    assert_eq!(site.log.inbox().complaints, Vec::<String>::new());
+    let log = site.gate.log();
+    assert!(!log.contains("hook-token") && !log.contains("key=1"), "{log}");
+    for line in log.lines().filter(|line| line.starts_with('{')) {
+        let line: Value = serde_json::from_str(line).unwrap();
+        assert_eq!((&line["app"], &line["env"]), (&json!("edge"), &json!("test")), "{line}");
+    }
+    assert!(log.contains("\"app\":\"edge\""), "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bad_address_is_refused_at_the_start_and_not_shown() {
+    let home = Home::new();
+    home.write_text("[notify]\nurls = [\"telegram://secret@x\"]\n");
+    let output = home.command(&["check", "swarmgate.toml"]).output().await.unwrap();
+    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(!output.status.success() && said.contains("notify.urls") && !said.contains("secret"), "{said}");
+
+    std::fs::write(home.path().join("urls"), "discord://secret\n").unwrap();
+    home.write_text("[docker]\nswarm = \"off\"\ncontainers = \"off\"\n[notify]\nurls_file = \"urls\"\n");
+    let output = home.command(&["run", "--config", "swarmgate.toml"]).output().await.unwrap();
+    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(!output.status.success() && said.contains("line 1 of") && !said.contains("secret"), "{said}");
+}
