@@ -157,6 +157,8 @@ pub struct App {
     pub domain: Option<String>,
     /// All it protects, if there is more: `destinations` of the kind `public`, or the older `self_hosted_domains`.
     pub domains: Vec<String>,
+    /// It protects something that is no hostname, too.
+    pub is_mixed: bool,
     /// By their precedence.
     pub policies: Vec<AppPolicy>,
     pub tags: Vec<String>,
@@ -172,6 +174,9 @@ pub struct AppPolicy {
     pub id: String,
     #[serde(default)]
     pub precedence: Option<i64>,
+    /// As [`Policy::decision`], if it says so.
+    #[serde(default)]
+    pub decision: Option<String>,
     /// Not made for this application only.
     #[serde(default)]
     pub reusable: bool,
@@ -255,7 +260,9 @@ impl<'de> Deserialize<'de> for App {
         let raw = Box::<RawValue>::deserialize(deserializer)?;
         let Fields { id, name, kind, domain, destinations, self_hosted_domains, policies, tags, aud } =
             serde_json::from_str(raw.get()).map_err(serde::de::Error::custom)?;
-        let public = destinations.unwrap_or_default().into_iter().filter(|to| to.kind != "private");
+        let destinations = destinations.unwrap_or_default();
+        let is_mixed = destinations.iter().any(|to| !to.is_public());
+        let public = destinations.into_iter().filter(Destination::is_public);
         let mut domains: Vec<String> = public.filter_map(|to| to.uri).collect();
         if domains.is_empty() {
             domains = self_hosted_domains.unwrap_or_default();
@@ -264,7 +271,8 @@ impl<'de> Deserialize<'de> for App {
         let mut policies: Vec<AppPolicy> = policies.map(Linked::into_policy).collect();
         policies.sort_by_key(|policy| policy.precedence.unwrap_or(i64::MAX));
         let (name, tags) = (name.unwrap_or_default(), tags.unwrap_or_default());
-        Ok(Self { id, name, kind, domain, domains, policies, tags, aud, raw: raw.get().to_owned() })
+        let raw = raw.get().to_owned();
+        Ok(Self { id, name, kind, domain, domains, is_mixed, policies, tags, aud, raw })
     }
 }
 
@@ -290,6 +298,12 @@ struct Destination {
     uri: Option<String>,
 }
 
+impl Destination {
+    fn is_public(&self) -> bool {
+        self.uri.is_some() && matches!(self.kind.as_str(), "" | "public")
+    }
+}
+
 /// Answers have whole policies, but an id alone is a policy, too.
 #[derive(Deserialize)]
 #[serde(untagged)]
@@ -301,7 +315,7 @@ enum Linked {
 impl Linked {
     fn into_policy(self) -> AppPolicy {
         match self {
-            Self::Id(id) => AppPolicy { id, precedence: None, reusable: true },
+            Self::Id(id) => AppPolicy { id, precedence: None, decision: None, reusable: true },
             Self::Policy(policy) => policy,
         }
     }

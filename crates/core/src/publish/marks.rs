@@ -13,6 +13,7 @@ pub struct Marks {
 
 const OURS: &str = "managed-by=swarmgate ";
 const RELEASED: &str = "released-by=swarmgate ";
+const TAG: &str = "swarmgate-";
 
 impl Marks {
     pub fn new(instance: &str, tunnel: &str) -> Self {
@@ -21,13 +22,18 @@ impl Marks {
         Self {
             comment: format!("{OURS}{whose}"),
             released: format!("{RELEASED}{whose}"),
-            tag: format!("swarmgate-{instance}-{tunnel}"),
+            tag: format!("{TAG}{instance}-{tunnel}"),
         }
     }
 
     /// The mark of another gate, for people: `instance=b tunnel=12345678`.
     pub fn of_another<'c>(&self, comment: &'c str) -> Option<&'c str> {
         comment.strip_prefix(OURS).filter(|_| comment != self.comment)
+    }
+
+    /// Whether it is the tag of this or of another gate.
+    pub fn is_tag(tag: &str) -> bool {
+        tag.starts_with(TAG)
     }
 }
 

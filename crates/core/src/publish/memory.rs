@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ingress::Ingress;
 use super::plan::Plan;
-use super::rule::Key;
+use super::rule::{Key, Written};
 use super::wanted::Wanted;
 use crate::moment::Moment;
 use crate::name::HostPattern;
@@ -45,12 +45,22 @@ struct Known {
     /// As it is displayed: `swarm/shop_web`.
     service: Option<String>,
     delete_dns: Option<bool>,
-    /// There is, or was to be, an application of ours.
-    access: bool,
-    /// The texts of its rules by their paths; empty for every path.
-    rules: BTreeMap<String, String>,
+    /// Nobody came to it without saying who they are when that was last seen.
+    protected: bool,
+    /// Its rules by their paths; empty for every path.
+    rules: BTreeMap<String, Texts>,
     /// How long no service has asked for it, continuously.
     absent: Option<Duration>,
+}
+
+/// What a rule of ours says.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Texts {
+    /// When it was last seen.
+    seen: Option<String>,
+    /// As it was to be written, whether or not that came to pass.
+    meant: Option<String>,
 }
 
 /// When hostnames that nobody asks for any more are withdrawn.
@@ -85,14 +95,30 @@ impl Memory {
         self.hosts.get(&host.to_string())?.service.clone()
     }
 
-    pub fn owns(&self, key: &Key) -> bool {
-        let path = key.path.as_deref().unwrap_or_default();
-        self.hosts.get(&key.host.to_string()).is_some_and(|known| known.rules.contains_key(path))
+    /// Whether anything is remembered of it.
+    pub fn knows(&self, host: &HostPattern) -> bool {
+        self.hosts.contains_key(&host.to_string())
     }
 
-    /// Whether there was an application of ours for it.
+    /// Whether `rule` is what the gate wrote, and nobody has changed it since.
+    pub fn wrote(&self, rule: &Written) -> bool {
+        let texts = rule.key.as_ref().and_then(|key| self.texts(key));
+        texts.is_some_and(|texts| texts.seen.iter().chain(&texts.meant).any(|text| rule.says(text)))
+    }
+
+    /// Whether a rule with this key was there that the gate wrote.
+    pub fn has_seen(&self, key: &Key) -> bool {
+        self.texts(key).is_some_and(|texts| texts.seen.is_some())
+    }
+
+    fn texts(&self, key: &Key) -> Option<&Texts> {
+        let path = key.path.as_deref().unwrap_or_default();
+        self.hosts.get(&key.host.to_string())?.rules.get(path)
+    }
+
+    /// Whether nobody came to it without saying who they are when that was last seen.
     pub fn was_protected(&self, host: &HostPattern) -> bool {
-        self.hosts.get(&host.to_string()).is_some_and(|known| known.access)
+        self.hosts.get(&host.to_string()).is_some_and(|known| known.protected)
     }
 
     /// What its service asked for last, if that is known.
@@ -124,7 +150,7 @@ impl Memory {
             HostPattern::parse(host)
                 .is_ok_and(|host| ours.contains(&host) || wanted.hosts.contains_key(&host))
         });
-        for host in ours {
+        for host in ours.iter().chain(wanted.hosts.keys()) {
             self.hosts.entry(host.to_string()).or_default();
         }
         // One that was never published is not remembered.
@@ -154,14 +180,20 @@ impl Memory {
     /// Before the rules are written: if the gate ends in between, the next one still knows whose they are.
     pub fn intend(&mut self, rules: &BTreeMap<Key, String>, wanted: &Wanted) {
         for (key, text) in rules {
-            let known = self.known(&key.host, wanted);
-            known.rules.insert(key.path.clone().unwrap_or_default(), text.clone());
+            self.texts_mut(key, wanted).meant = Some(text.clone());
         }
     }
 
-    /// Before an application is made.
-    pub fn intend_access(&mut self, host: &HostPattern, wanted: &Wanted) {
-        self.known(host, wanted).access = true;
+    /// A rule that is ours by what stands beside it, of which the gate has lost its memory.
+    pub fn recall(&mut self, key: &Key, text: &str, wanted: &Wanted) {
+        self.texts_mut(key, wanted).seen = Some(text.to_owned());
+    }
+
+    /// After it was read who is asked who they are.
+    pub fn saw_protected(&mut self, protected: &BTreeSet<HostPattern>) {
+        for (host, known) in &mut self.hosts {
+            known.protected = HostPattern::parse(host).is_ok_and(|host| protected.contains(&host));
+        }
     }
 
     /// After the rules of `hosts` were written, or found to be what they should be.
@@ -174,7 +206,12 @@ impl Memory {
                 known.access = protected && plan.rules.keys().any(|key| key.host == *host);
             }
         }
-        self.intend(&plan.rules, wanted);
+        for (key, text) in &plan.rules {
+            *self.texts_mut(key, wanted) = Texts { seen: Some(text.clone()), meant: None };
+        }
+        if let Some(protected) = &plan.protected {
+            self.saw_protected(protected);
+        }
     }
 
     /// After a round in which everything was compared.
@@ -190,7 +227,8 @@ impl Memory {
         let mut keys = Vec::new();
         for (host, known) in &self.hosts {
             let Ok(host) = HostPattern::parse(host) else { continue };
-            for (path, text) in &known.rules {
+            let seen = known.rules.iter().filter_map(|(path, texts)| Some((path, texts.seen.as_ref()?)));
+            for (path, text) in seen {
                 let key = Key { host: host.clone(), path: (!path.is_empty()).then(|| path.clone()) };
                 let there = ingress.rules().iter().find(|rule| rule.key.as_ref() == Some(&key));
                 if there.is_none_or(|rule| !rule.says(text)) {
@@ -199,6 +237,10 @@ impl Memory {
             }
         }
         keys
+    }
+
+    fn texts_mut(&mut self, key: &Key, wanted: &Wanted) -> &mut Texts {
+        self.known(&key.host, wanted).rules.entry(key.path.clone().unwrap_or_default()).or_default()
     }
 
     fn known(&mut self, host: &HostPattern, wanted: &Wanted) -> &mut Known {

@@ -6,6 +6,8 @@
 
 mod access;
 mod dns;
+#[cfg(test)]
+mod foreign;
 mod judge;
 #[cfg(test)]
 mod model;
@@ -86,6 +88,8 @@ pub struct Plan {
     pub rules: BTreeMap<Key, String>,
     /// The hostnames of which those are all.
     pub complete: BTreeSet<HostPattern>,
+    /// The hostnames that nobody reaches without saying who they are, as they were read; `None` if they were not.
+    pub protected: Option<BTreeSet<HostPattern>>,
 }
 
 /// How one hostname stands.
@@ -153,17 +157,35 @@ pub fn departures(
     let (_, wanted, actual) = facts;
     let ingress = Ingress::read(actual.configuration.config.as_deref())?;
     let (none, no_failures) = (BTreeSet::new(), BTreeMap::new());
-    let ours = judge::owned(&Input::of(facts, memory, &none, &no_failures), &ingress);
+    recall(memory, facts, &ingress);
+    let input = Input::of(facts, memory, &none, &no_failures);
+    let (ours, protected) = (judge::owned(&input, &ingress), access::protected(&input));
     let departed = memory.observe(wanted, &ours, answering, patience, now);
-    // Their marks go before their rules do, and then nothing else says whose those are.
-    let misfits = BTreeMap::new();
-    let judge =
-        Judge { input: Input::of(facts, memory, &none, &no_failures), ingress: &ingress, misfits: &misfits };
-    let keys: BTreeSet<Key> = departed.iter().flat_map(|host| judge.own_rules(host)).collect();
-    let rules = ingress.rules().iter().filter_map(|rule| Some((rule.key.clone()?, rule.text.clone())));
-    let rules = rules.filter(|(key, _)| keys.contains(key)).collect();
-    memory.intend(&rules, wanted);
+    if let Some(protected) = protected {
+        memory.saw_protected(&protected);
+    }
     Ok(departed)
+}
+
+/// Without its memory the gate knows its rules by the marks beside them: of such a hostname those that are asked for,
+/// and if nobody asks for it the one for all paths.
+fn recall(memory: &mut Memory, facts: (&Terms, &Wanted, &Actual), ingress: &Ingress) {
+    let (none, no_failures) = (BTreeSet::new(), BTreeMap::new());
+    let marked: BTreeSet<HostPattern> = match memory.is_settled() {
+        true => BTreeSet::new(),
+        false => judge::marked(&Input::of(facts, memory, &none, &no_failures)).collect(),
+    };
+    for host in marked.into_iter().filter(|host| !memory.knows(host)).collect::<Vec<_>>() {
+        let (_, wanted, _) = facts;
+        let is_asked_for = |key: &Key| match wanted.hosts.get(&host) {
+            Some(want) => want.rules.iter().any(|rule| rule.key == *key),
+            None => key.path.is_none(),
+        };
+        let rules = ingress.rules().iter().filter_map(|rule| Some((rule.key.as_ref()?, &rule.text)));
+        for (key, text) in rules.filter(|(key, _)| key.host == host && is_asked_for(key)) {
+            memory.recall(key, text, wanted);
+        }
+    }
 }
 
 impl Plan {
@@ -178,7 +200,8 @@ impl Plan {
             let mut edit = ingress.edit(&draft.ours, &draft.rules());
             let conflicts = std::mem::take(&mut edit.conflicts);
             if conflicts.is_empty() {
-                return Ok(draft.plan(input.actual.configuration.version, edit));
+                let plan = draft.plan(input.actual.configuration.version, edit);
+                return Ok(Self { protected: access::protected(&input), ..plan });
             }
             misfits.extend(conflicts.into_iter().map(misfit));
         }
@@ -221,7 +244,8 @@ impl Draft {
                 }
                 Verdict::Stay(standing) => (standing, Vec::new()),
                 Verdict::Shut(standing) => {
-                    draft.may_change(judge, host);
+                    draft.ours.extend(judge.written_rules(host));
+                    draft.complete.insert(host.clone());
                     let notes = vec!["it is not published while it is not protected".to_owned()];
                     (standing, notes)
                 }
@@ -237,8 +261,9 @@ impl Draft {
                 Some(why) => Standing::Failed(why.clone()),
                 None => {
                     draft.may_change(judge, host);
-                    draft.withdrawals.insert(host.clone(), judge.withdraw(host));
-                    Standing::Withdrawing
+                    let (standing, gone) = judge.withdraw(host);
+                    draft.withdrawals.insert(host.clone(), gone);
+                    standing
                 }
             };
             let service = judge.input.memory.holder(host);
@@ -279,6 +304,6 @@ impl Draft {
         steps.extend(edit.config.map(|config| Step::PutConfiguration { version, config }));
         steps.extend(records);
         steps.extend(after);
-        Plan { steps, changes: edit.changes, hosts, rules, complete }
+        Plan { steps, changes: edit.changes, hosts, rules, complete, protected: None }
     }
 }

@@ -318,20 +318,11 @@ impl Hub<'_> {
 
 /// What must outlive the gate before the step is made. Whether there is anything.
 fn remember(memory: &mut Memory, step: &Step, plan: &Plan, wanted: &Wanted) -> bool {
-    match step {
-        Step::PutConfiguration { .. } => memory.intend(&plan.rules, wanted),
-        Step::CreateApp { host, .. } => {
-            let Ok(host) = HostPattern::parse(host) else { return false };
-            memory.intend_access(&host, wanted);
-        }
-        Step::CreateTag { .. }
-        | Step::UpdateApp { .. }
-        | Step::DeleteApp { .. }
-        | Step::CreateRecord { .. }
-        | Step::UpdateRecord { .. }
-        | Step::DeleteRecord { .. } => return false,
+    let is_put = matches!(step, Step::PutConfiguration { .. });
+    if is_put {
+        memory.intend(&plan.rules, wanted);
     }
-    true
+    is_put
 }
 
 fn diff(plan: &Plan) -> String {

@@ -2,12 +2,13 @@
 
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::judge::Go;
 use super::{Input, Standing};
 use crate::name::HostPattern;
-use crate::publish::actual::{Access, App, Policy, Step};
+use crate::publish::actual::{Access, App, AppPolicy, Policy, Step};
+use crate::publish::marks::Marks;
 use crate::publish::wanted::Host;
 
 /// Stands for the audience of an application that this very plan creates.
@@ -16,10 +17,13 @@ const OF_A_NEW_APPLICATION: &str = "(of the new application)";
 const READ_ONLY: [&str; 6] = ["id", "uid", "aud", "created_at", "updated_at", "self_hosted_domains"];
 
 /// What protects it as asked for; with it, what the connector is to ask tokens for, if there is to be an application.
+///
+/// `shared` is a foreign rule of the same hostname, which a new application would protect, too.
 pub fn publish(
     input: &Input<'_>,
     host: &HostPattern,
     want: &Host,
+    shared: Option<&str>,
     go: &mut Go,
 ) -> Result<Option<String>, Standing> {
     if want.access.is_empty() {
@@ -38,18 +42,29 @@ pub fn publish(
             .filter(|policy| policy.decision == "bypass")
             .map(|policy| format!("the policy {} lets everybody in", policy.name)),
     );
-    let ids: Vec<&str> = policies.iter().map(|policy| policy.id.as_str()).collect();
+    let mut ids: Vec<&str> = Vec::new();
+    for policy in &policies {
+        if !ids.contains(&policy.id.as_str()) {
+            ids.push(&policy.id);
+        }
+    }
     let name = host.to_string();
     let tag = &input.terms.marks.tag;
     let of_it = || access.apps.iter().filter(|app| protects(app, &name));
-    let ours = || of_it().filter(|app| app.tags.contains(tag));
-    match ours().next().or_else(|| of_it().next()) {
+    let ours = || of_it().filter(|app| is_ours(input, app));
+    // One that is in the way of ours, or else any.
+    match of_it().find(|app| !is_ours(input, app)).or_else(|| ours().next()) {
         None => {
+            if let Some(rule) = shared.filter(|_| !want.adopt) {
+                return Err(Standing::Conflict(format!(
+                    "an Access application for it would stand before a rule that somebody else made, too: {rule}; remove that, or adopt it"
+                )));
+            }
             go.access.extend(missing_tag(access, tag));
             go.access.push(Step::CreateApp { host: name.clone(), body: new(&name, &ids, tag) });
             Ok(Some(OF_A_NEW_APPLICATION.to_owned()))
         }
-        Some(app) if app.tags.contains(tag) || want.adopt => {
+        Some(app) if is_sole(app) && (is_ours(input, app) || (want.adopt && of_it().count() == 1)) => {
             if !is_right(app, &ids, tag) {
                 go.access.extend(missing_tag(access, tag));
                 let body = changed(app, &name, &ids, tag)?;
@@ -66,17 +81,24 @@ pub fn publish(
                 (None, _) => Ok(None),
             }
         }
-        Some(app) => Err(Standing::Conflict(format!(
-            "somebody else made its Access application, {}; remove that, or adopt it, or take the policies off the service",
-            if app.name.is_empty() { &app.id } else { &app.name }
-        ))),
+        Some(app) => {
+            let name = if app.name.is_empty() { &app.id } else { &app.name };
+            Err(Standing::Conflict(match is_sole(app) {
+                true => format!(
+                    "somebody else made its Access application, {name}; remove that, or adopt it, or take the policies off the service"
+                ),
+                false => format!(
+                    "the Access application {name} is for more than this hostname, so it is left as it is; take the hostname out of it, or take the policies off the service"
+                ),
+            }))
+        }
     }
 }
 
 /// What takes away the applications that are ours.
 pub fn remove(input: &Input<'_>, host: &HostPattern) -> Vec<Step> {
     let name = host.to_string();
-    let ours = apps(input).filter(|app| is_ours(input, app) && protects(app, &name));
+    let ours = apps(input).filter(|app| protects(app, &name) && is_ours(input, app));
     ours.map(|app| Step::DeleteApp { host: name.clone(), id: app.id.clone() }).collect()
 }
 
@@ -84,33 +106,58 @@ pub fn remove(input: &Input<'_>, host: &HostPattern) -> Vec<Step> {
 pub fn is_protected(input: &Input<'_>, host: &HostPattern) -> bool {
     match &input.actual.access {
         Ok(access) => {
-            access.apps.iter().any(|app| protects(app, &host.to_string()) && !app.policies.is_empty())
+            let name = host.to_string();
+            let mut apps = access.apps.iter().filter(|app| protects(app, &name)).peekable();
+            apps.peek().is_some() && apps.all(|app| asks_everybody(access, app))
         }
         Err(_) => input.memory.was_protected(host),
     }
 }
 
+/// The wanted hostnames of which that is so; `None` if it could not be read.
+pub fn protected(input: &Input<'_>) -> Option<BTreeSet<HostPattern>> {
+    input.actual.access.as_ref().ok()?;
+    Some(input.wanted.hosts.keys().filter(|host| is_protected(input, host)).cloned().collect())
+}
+
 /// The hostnames whose application is ours.
 pub fn owned<'a>(input: &'a Input<'_>) -> impl Iterator<Item = HostPattern> + 'a {
-    let domains = apps(input).filter(|app| is_ours(input, app)).flat_map(domains);
-    domains.filter_map(|domain| HostPattern::parse(domain).ok())
+    let ours = apps(input).filter(|app| is_ours(input, app));
+    ours.filter_map(|app| HostPattern::parse(&domains(app).next()?).ok())
 }
 
 fn apps<'a>(input: &'a Input<'_>) -> impl Iterator<Item = &'a App> {
     input.actual.access.iter().flat_map(|access| &access.apps)
 }
 
+/// It has our tag and is for one hostname: one that somebody has made wider is not only ours any more.
 fn is_ours(input: &Input<'_>, app: &App) -> bool {
-    app.tags.contains(&input.terms.marks.tag)
+    app.tags.contains(&input.terms.marks.tag) && is_sole(app)
 }
 
-fn domains(app: &App) -> impl Iterator<Item = &str> {
-    app.domain.iter().chain(&app.domains).map(String::as_str)
+/// Whether it is for one hostname and nothing else.
+fn is_sole(app: &App) -> bool {
+    !app.is_mixed && domains(app).next().is_some_and(|host| domains(app).all(|domain| domain == host))
+}
+
+/// A policy that lets everybody in goes before all others.
+fn asks_everybody(access: &Access, app: &App) -> bool {
+    let decision = |policy: &AppPolicy| {
+        let known = || access.policies.iter().find(|known| known.id == policy.id);
+        policy.decision.clone().or_else(|| known().map(|known| known.decision.clone()))
+    };
+    let asks = |policy| decision(policy).is_some_and(|decision| decision != "bypass");
+    !app.policies.is_empty() && app.policies.iter().all(asks)
+}
+
+/// In lower case, without a slash at the end.
+fn domains(app: &App) -> impl Iterator<Item = String> {
+    let domains = app.domain.iter().chain(&app.domains);
+    domains.map(|domain| domain.trim_end_matches('/').to_ascii_lowercase())
 }
 
 fn protects(app: &App, host: &str) -> bool {
-    app.kind == "self_hosted"
-        && domains(app).any(|domain| domain.trim_end_matches('/').eq_ignore_ascii_case(host))
+    app.kind == "self_hosted" && domains(app).any(|domain| domain == host)
 }
 
 /// Those that the service names, in its order.
@@ -143,6 +190,7 @@ fn policy<'a>(access: &'a Access, asked: &str) -> Result<&'a Policy, Standing> {
 
 fn is_right(app: &App, policies: &[&str], tag: &String) -> bool {
     app.tags.contains(tag)
+        && !app.tags.iter().any(|other| other != tag && Marks::is_tag(other))
         && app.policies.iter().map(|policy| policy.id.as_str()).eq(policies.iter().copied())
 }
 
@@ -177,11 +225,16 @@ fn changed(app: &App, host: &str, policies: &[&str], tag: &String) -> Result<Str
         .map_err(|error| Standing::Failed(format!("its Access application is not understood: {error}")))?;
     fields.retain(|name, value| !READ_ONLY.contains(&name.as_str()) && value.get() != "null");
     let mut tags = app.tags.clone();
+    // Another gate would take it away one day.
+    tags.retain(|other| other == tag || !Marks::is_tag(other));
     if !tags.contains(tag) {
         tags.push(tag.clone());
     }
     let mut set = vec![("policies", links(policies)), ("tags", json!(tags))];
-    if !fields.contains_key("destinations") {
+    if fields
+        .get("destinations")
+        .is_none_or(|to| serde_json::from_str(to.get()).is_ok_and(|to: Vec<Value>| to.is_empty()))
+    {
         set.push(("destinations", json!([{"type": "public", "uri": host}])));
     }
     let set: BTreeMap<&str, String> =

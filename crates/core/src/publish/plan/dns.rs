@@ -89,12 +89,12 @@ enum Claim {
 
 fn claim(input: &Input<'_>, record: &Record, want: &Host) -> Claim {
     let marks = &input.terms.marks;
-    let leads_here = record.content == input.terms.content && record.proxied;
+    let leads_here = leads_here(input, record) && record.proxied;
     let comment = record.comment.as_deref().unwrap_or_default();
-    if comment == marks.comment {
-        return if leads_here { Claim::Right } else { Claim::Ours };
+    if leads_here && comment == marks.comment {
+        return Claim::Right;
     }
-    if comment == marks.released || want.adopt || input.terms.exclusive {
+    if want.adopt || is_ours(input, record) || was_ours(input, record) {
         return Claim::Ours;
     }
     if let Some(other) = marks.of_another(comment) {
@@ -116,11 +116,20 @@ fn claim(input: &Input<'_>, record: &Record, want: &Host) -> Claim {
     Claim::Foreign(Err(format!("somebody else made its DNS record, a CNAME to {to}; remove it, or adopt it")))
 }
 
+/// It leads to our tunnel and has our comment, which it keeps when somebody lets it lead elsewhere.
 fn is_ours(input: &Input<'_>, record: &Record) -> bool {
     let comment = record.comment.as_deref().unwrap_or_default();
     let marks = &input.terms.marks;
-    let leads_here = record.kind == "CNAME" && record.content == input.terms.content;
-    comment == marks.comment || (input.terms.exclusive && leads_here && comment != marks.released)
+    let is_marked = comment == marks.comment || (input.terms.exclusive && comment != marks.released);
+    is_marked && leads_here(input, record)
+}
+
+fn was_ours(input: &Input<'_>, record: &Record) -> bool {
+    record.comment.as_ref() == Some(&input.terms.marks.released) && leads_here(input, record)
+}
+
+fn leads_here(input: &Input<'_>, record: &Record) -> bool {
+    record.kind == "CNAME" && record.content.eq_ignore_ascii_case(&input.terms.content)
 }
 
 fn records<'a>(input: &'a Input<'_>) -> impl Iterator<Item = (&'a str, &'a Record)> {

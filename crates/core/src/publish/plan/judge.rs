@@ -6,7 +6,7 @@ use super::{Input, Stand, Standing, access, dns};
 use crate::name::HostPattern;
 use crate::publish::actual::Step;
 use crate::publish::ingress::Ingress;
-use crate::publish::rule::{Key, Rule};
+use crate::publish::rule::{Key, Rule, Written};
 use crate::publish::wanted::Host;
 
 /// What every decision is made from.
@@ -58,16 +58,43 @@ impl Judge<'_> {
     }
 
     /// How it leaves: what is ours of it, and nothing else.
-    pub fn withdraw(&self, host: &HostPattern) -> Go {
+    pub fn withdraw(&self, host: &HostPattern) -> (Standing, Go) {
         let delete = self.input.memory.deletes_dns(host).unwrap_or(self.input.terms.delete_dns);
         let records = dns::withdraw(&self.input, host, delete);
-        Go { records, after: access::remove(&self.input, host), ..Go::default() }
+        let after = access::remove(&self.input, host);
+        let standing = match self.foreign_rule(host).filter(|_| !after.is_empty()) {
+            None => return (Standing::Withdrawing, Go { records, after, ..Go::default() }),
+            Some(rule) => Standing::Conflict(format!(
+                "its Access application stays, because somebody else made a rule that it protects, too: {}; remove that, or give the application another tag",
+                rule.text
+            )),
+        };
+        (standing, Go { records, ..Go::default() })
     }
 
     /// The rules of this hostname that are the gate's to change.
     pub fn own_rules(&self, host: &HostPattern) -> BTreeSet<Key> {
-        let keys = self.ingress.rules().iter().filter_map(|rule| rule.key.as_ref());
-        keys.filter(|key| key.host == *host && self.owns(key)).cloned().collect()
+        self.rules_if(host, |rule| self.owns(rule))
+    }
+
+    /// Those that it wrote itself.
+    pub fn written_rules(&self, host: &HostPattern) -> BTreeSet<Key> {
+        self.rules_if(host, |rule| self.wrote(rule))
+    }
+
+    fn rules_if(&self, host: &HostPattern, is_ours: impl Fn(&Written) -> bool) -> BTreeSet<Key> {
+        let foreign: BTreeSet<_> =
+            self.rules_of(host).filter(|rule| !is_ours(rule)).map(|rule| &rule.key).collect();
+        let ours = self.rules_of(host).filter(|rule| !foreign.contains(&rule.key));
+        ours.filter_map(|rule| rule.key.clone()).collect()
+    }
+
+    fn rules_of(&self, host: &HostPattern) -> impl Iterator<Item = &Written> {
+        self.ingress.rules().iter().filter(move |rule| rule.key.as_ref().is_some_and(|key| key.host == *host))
+    }
+
+    fn foreign_rule(&self, host: &HostPattern) -> Option<&Written> {
+        self.rules_of(host).find(|rule| !self.owns(rule))
     }
 
     /// Those that no service asks for, and whose time has not come.
@@ -96,7 +123,8 @@ impl Judge<'_> {
         } else {
             go.after = dns::withdraw(&self.input, host, want.delete_dns);
         }
-        let aud = access::publish(&self.input, host, want, &mut go)?;
+        let shared = self.foreign_rule(host).map(|rule| rule.text.as_str());
+        let aud = access::publish(&self.input, host, want, shared, &mut go)?;
         for rule in &want.rules {
             let mut rule = rule.clone();
             if let (Some(team), Some(aud)) = (&self.input.terms.team, &aud) {
@@ -114,8 +142,8 @@ impl Judge<'_> {
     /// A foreign rule that does the same is left to whoever made it.
     fn is_made_by_another(&self, rule: &Rule) -> Result<Option<String>, Standing> {
         let key = &rule.key;
-        let there = self.ingress.rules().iter().find(|there| there.key.as_ref() == Some(key));
-        match there.filter(|_| !self.owns(key)) {
+        let mut there = self.ingress.rules().iter().filter(|there| there.key.as_ref() == Some(key));
+        match there.find(|there| !self.owns(there)) {
             None => Ok(None),
             Some(there) if there.does(rule) => Ok(Some(format!(
                 "somebody else made the tunnel's rule for {key}, which does what is asked for; it is not removed with the service unless it is adopted"
@@ -127,26 +155,34 @@ impl Judge<'_> {
         }
     }
 
-    /// Whether a rule with this key, if there is one, is the gate's to change.
-    fn owns(&self, key: &Key) -> bool {
-        let Input { terms, wanted, memory, .. } = self.input;
-        let want = wanted.hosts.get(&key.host);
-        let is_asked_for = want.is_some_and(|want| want.rules.iter().any(|rule| rule.key == *key));
-        let adopted = is_asked_for && want.is_some_and(|want| want.adopt);
-        // Of a marked hostname the gate made the rule for all paths, unless somebody asks for others.
-        let by_mark = || (key.path.is_none() || is_asked_for) && is_marked(&self.input, &key.host);
-        terms.exclusive || adopted || memory.owns(key) || by_mark()
+    fn owns(&self, rule: &Written) -> bool {
+        let adopted = || self.asked(rule).is_some_and(|want| want.adopt);
+        self.input.terms.exclusive || adopted() || self.wrote(rule)
+    }
+
+    /// One that is asked for is written again if somebody has changed it; one that is not, is somebody else's then.
+    fn wrote(&self, rule: &Written) -> bool {
+        let memory = self.input.memory;
+        memory.wrote(rule)
+            || (self.asked(rule).is_some() && rule.key.as_ref().is_some_and(|key| memory.has_seen(key)))
+    }
+
+    /// The hostname of which this rule is asked for.
+    fn asked(&self, rule: &Written) -> Option<&Host> {
+        let key = rule.key.as_ref()?;
+        let want = self.input.wanted.hosts.get(&key.host)?;
+        want.rules.iter().any(|rule| rule.key == *key).then_some(want)
     }
 }
 
 /// The hostnames with anything of the gate's own: what it may have to withdraw one day.
 pub fn owned(input: &Input<'_>, ingress: &Ingress) -> BTreeSet<HostPattern> {
-    let rules = ingress.rules().iter().filter_map(|rule| rule.key.as_ref());
-    let rules =
-        rules.filter(|key| input.terms.exclusive || input.memory.owns(key)).map(|key| key.host.clone());
-    rules.chain(dns::owned(input)).chain(access::owned(input)).collect()
+    let rules = ingress.rules().iter().filter(|rule| input.terms.exclusive || input.memory.wrote(rule));
+    let rules = rules.filter_map(|rule| Some(rule.key.as_ref()?.host.clone()));
+    rules.chain(marked(input)).collect()
 }
 
-fn is_marked(input: &Input<'_>, host: &HostPattern) -> bool {
-    dns::owned(input).any(|owned| owned == *host) || access::owned(input).any(|owned| owned == *host)
+/// Those whose record or application says so.
+pub fn marked<'a>(input: &'a Input<'_>) -> impl Iterator<Item = HostPattern> + 'a {
+    dns::owned(input).chain(access::owned(input))
 }

@@ -115,10 +115,8 @@ impl World {
             }
             match &step {
                 Step::PutConfiguration { .. } => self.memory.intend(&plan.rules, &wanted),
-                Step::CreateApp { host, .. } => {
-                    self.memory.intend_access(&HostPattern::parse(host).unwrap(), &wanted);
-                }
                 Step::CreateTag { .. }
+                | Step::CreateApp { .. }
                 | Step::UpdateApp { .. }
                 | Step::DeleteApp { .. }
                 | Step::CreateRecord { .. }
@@ -215,6 +213,26 @@ impl World {
 
     pub fn access(&mut self) -> &mut Access {
         self.actual.access.as_mut().unwrap()
+    }
+
+    /// The record of `name`, as somebody changes it by hand.
+    pub fn record(&mut self, name: &str) -> &mut Record {
+        let records = self.actual.records.values_mut().flat_map(|records| records.iter_mut().flatten());
+        records.into_iter().find(|record| record.name == name).unwrap()
+    }
+
+    /// Somebody edits the rules in the dashboard.
+    pub fn edit_rules(&mut self, edit: impl FnOnce(&mut Vec<Value>)) {
+        let config = self
+            .actual
+            .configuration
+            .config
+            .as_deref()
+            .unwrap_or(r#"{"ingress":[{"service":"http_status:404"}]}"#);
+        let mut config: Value = serde_json::from_str(config).unwrap();
+        edit(config["ingress"].as_array_mut().unwrap());
+        self.actual.configuration.config = Some(config.to_string());
+        self.actual.configuration.version += 1;
     }
 
     pub fn add_record(&mut self, zone: &str, name: &str, kind: &str, content: &str) {
