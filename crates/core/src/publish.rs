@@ -32,6 +32,16 @@ pub struct Published {
     pub problems: Vec<String>,
 }
 
+impl Published {
+    /// Because of something that may be meant for any hostname of it, and for others.
+    pub fn hold(&mut self, why: &str) {
+        self.unclear = true;
+        for publication in &mut self.publications {
+            publication.held.get_or_insert_with(|| why.to_owned());
+        }
+    }
+}
+
 /// Hostnames of a service that lead to one of its ports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Publication {

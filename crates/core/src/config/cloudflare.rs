@@ -175,7 +175,8 @@ fn account(text: &str) -> Result<String, Fault> {
         return Ok(text);
     }
     let fix = "write the 32 hexadecimal digits after dash.cloudflare.com/ in the dashboard's address";
-    Err(Fault::new(format!("{text:?} is not the id of an account"), fix))
+    // What stands there may be a secret.
+    Err(Fault::new("it is not the id of an account", fix))
 }
 
 fn tunnel(text: &str) -> Result<String, Fault> {
@@ -183,7 +184,7 @@ fn tunnel(text: &str) -> Result<String, Fault> {
         Ok(id) => Ok(id.hyphenated().to_string()),
         Err(_) => {
             let fix = "write the tunnel's UUID, such as \"f70ff985-a4ef-4643-bbbc-4a0ed4fc8415\", not its name or token";
-            Err(Fault::new(format!("{text:?} is not the id of a tunnel"), fix))
+            Err(Fault::new("it is not the id of a tunnel", fix))
         }
     }
 }

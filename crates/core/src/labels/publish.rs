@@ -57,7 +57,8 @@ pub(super) fn settings() -> impl Iterator<Item = (&'static str, &'static Key)> {
 /// Reads the labels of `service` that ask for publication; `None` if there are none. The connector finds it as `name`.
 pub fn parse(labels: &Labels, service: ServiceId, name: &str, base: &Settings) -> Option<Published> {
     let mut report = Report::default();
-    let given = Given::read(labels, &mut report)?;
+    let mut given = Given::read(labels, &mut report)?;
+    given.mind_the_stray(&mut report);
     let common = given.groups.get("").cloned().unwrap_or_default();
     let has_hosts = |group: &Group<'_>| group.contains_key("host");
     let (mut publications, mut unclear) = (Vec::new(), given.unclear);
@@ -77,6 +78,7 @@ pub fn parse(labels: &Labels, service: ServiceId, name: &str, base: &Settings) -
     if publications.is_empty() {
         report
             .problem(PREFIX, Fault::new("no hostname is named", format!("add {PREFIX}host=app.example.com")));
+        unclear = true;
     }
     let mut problems = report.0;
     let mut told = BTreeSet::new();
@@ -110,7 +112,7 @@ fn publication(
 }
 
 fn hosts(group: &str, written: Option<&Label<'_>>, report: &mut Report) -> Vec<HostPattern> {
-    let mut hosts = Vec::new();
+    let (mut hosts, before) = (Vec::new(), report.0.len());
     let Some(written) = written else {
         let key = label(group, "host");
         report.problem(&key, Fault::new("no hostname leads to it", format!("add {key}=app.example.com")));
@@ -123,6 +125,9 @@ fn hosts(group: &str, written: Option<&Label<'_>>, report: &mut Report) -> Vec<H
             Err(fault) => report.problem(written.key, fault),
         }
     }
+    if hosts.is_empty() && report.0.len() == before {
+        report.problem(written.key, Fault::new("it names no hostname", "write one, or remove the label"));
+    }
     hosts
 }
 
@@ -132,6 +137,13 @@ fn read_settings(asked: &Group<'_>, base: &Settings, report: &mut Report) -> Set
     for (name, key) in settings() {
         let Some(label) = asked.get(name) else { continue };
         let path = format!("publish.{name}");
+        if name == "access" && value::parts(&label.value).next().is_none() {
+            // A variable without a value may stand there.
+            let fault =
+                Fault::new("it names no policy", "name one, or remove the label: then anyone may come");
+            report.problem(label.key, fault);
+            continue;
+        }
         match key.kind {
             "true or false" => {
                 let truth = report.take(label, truth);
@@ -163,7 +175,7 @@ struct Given<'a> {
     groups: BTreeMap<&'a str, Group<'a>>,
     /// What is not understood of each.
     held: BTreeMap<&'a str, String>,
-    /// They are switched on by a word that is not understood.
+    /// One of them that is not understood may name a hostname, or switch them on.
     unclear: bool,
 }
 
@@ -215,7 +227,7 @@ impl<'a> Given<'a> {
                 continue;
             };
             let value = value.trim();
-            if own.contains(name) || value.is_empty() {
+            if own.contains(name) || (value.is_empty() && name != "access") {
                 continue;
             }
             let group = self.groups.entry("").or_default();
@@ -227,7 +239,28 @@ impl<'a> Given<'a> {
         true
     }
 
+    /// What belongs to no publication may be meant for any of them.
+    fn mind_the_stray(&mut self, report: &mut Report) {
+        let has_hosts = |group: &str| self.groups.get(group).is_some_and(|own| own.contains_key("host"));
+        let mut named =
+            self.groups.keys().chain(self.held.keys()).filter(|group| !group.is_empty()).peekable();
+        let path = self.groups.get("").and_then(|common| common.get("path"));
+        if let Some(path) = path.filter(|_| named.peek().is_some() && !has_hosts("")) {
+            let fault =
+                Fault::new("it is the path of no hostname", format!("write {}", label("NAME", "path")));
+            report.problem(path.key, fault);
+            self.held.entry("").or_insert_with(|| report.0.last().cloned().unwrap_or_default());
+        } else if let Some(stray) = named.find(|group| !has_hosts(group)) {
+            let why = format!(
+                "{PREFIX}{stray}: no hostname leads to it; add {}, or correct its name",
+                label(stray, "host")
+            );
+            self.held.entry("").or_insert(why);
+        }
+    }
+
     fn unknown(&mut self, key: &'a str, report: &mut Report) {
+        self.unclear = true;
         let group = key.strip_prefix(PREFIX).and_then(|rest| rest.split_once('.')).map(|(group, _)| group);
         let group =
             group.filter(|group| !names().any(|name| name.split('.').next() == Some(group))).unwrap_or("");
@@ -451,6 +484,57 @@ mod tests {
                 (key, "staff"),
             ]);
             assert!(read.publications.iter().all(|publication| publication.held.is_some()), "{key}");
+        }
+    }
+
+    #[test]
+    fn what_is_of_no_publication_holds_them_all() {
+        let whole = [
+            ("swarmgate.publish.api.host", "api.example.com"),
+            ("swarmgate.publish.api.port", "80"),
+            ("swarmgate.publish.web.host", "web.example.com"),
+            ("swarmgate.publish.web.port", "81"),
+        ];
+        for (key, value) in [
+            ("swarmgate.publish.apii.access", "staff"),
+            ("swarmgate.publish.apii.acces", "staff"),
+            ("swarmgate.publish.path", "^/public"),
+            ("swarmgate.publish.access", ""),
+        ] {
+            let written: Vec<_> = whole.into_iter().chain([(key, value)]).collect();
+            let read = read(&written);
+            assert!(!read.problems.is_empty(), "{key}");
+            let publications = read.publications.iter().filter(|publication| !publication.hosts.is_empty());
+            assert!(
+                publications.clone().count() == 2 && publications.clone().all(|one| one.held.is_some()),
+                "{key} {read:?}"
+            );
+        }
+        // Swarmctl's, where a variable was to name the policy.
+        let read = read(&[
+            ("cloudflared.tunnel.enabled", "true"),
+            ("cloudflared.tunnel.hostname", "a.example.com"),
+            ("cloudflared.tunnel.port", "80"),
+            ("cloudflared.tunnel.access.policy", ""),
+        ]);
+        assert!(read.publications[0].held.is_some());
+    }
+
+    #[test]
+    fn a_hostname_that_may_be_meant_is_not_gone() {
+        for (key, value) in [
+            ("swarmgate.publish.hots", "app.example.com"),
+            ("swarmgate.publish.api.hots", "app.example.com"),
+            ("cloudflared.tunnel.hostnam", "app.example.com"),
+            ("swarmgate.publish.host", ""),
+            ("swarmgate.publish.dns", "true"),
+        ] {
+            let read = read(&[
+                ("cloudflared.tunnel.enabled", "true"),
+                ("swarmgate.publish.port", "80"),
+                (key, value),
+            ]);
+            assert!(read.unclear && !read.problems.is_empty(), "{key}: {read:?}");
         }
     }
 

@@ -202,8 +202,6 @@ impl Memory {
         for host in &plan.complete {
             if let Some(known) = self.hosts.get_mut(&host.to_string()) {
                 known.rules.clear();
-                let protected = wanted.hosts.get(host).is_some_and(|want| !want.access.is_empty());
-                known.access = protected && plan.rules.keys().any(|key| key.host == *host);
             }
         }
         for (key, text) in &plan.rules {

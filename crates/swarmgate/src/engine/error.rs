@@ -36,10 +36,11 @@ impl EngineError {
         matches!(self, Self::Refused { status: 401 | 403 | 405, .. })
     }
 
-    /// Whether the engine is in no Swarm at all. A worker is in one, and says so.
+    /// Whether the engine is in no Swarm at all. A worker is in one, and so is a manager that finds no others: both say
+    /// that they are no manager, and something else after it.
     pub fn is_without_swarm(&self) -> bool {
         matches!(self, Self::Refused { status: 503, message, .. }
-            if message.contains("not a swarm manager") && !message.contains("Worker"))
+            if message.contains("not a swarm manager") && message.contains("docker swarm init"))
     }
 
     /// For metric labels.
@@ -100,6 +101,24 @@ mod tests {
             assert_eq!(error.kind(), kind, "{error}");
             assert!(error.to_string().contains(part), "{error}");
             assert_eq!(error.is_forbidden(), status == 403);
+        }
+    }
+
+    #[test]
+    fn only_one_that_could_begin_a_swarm_is_in_none() {
+        for (rest, is_without) in [
+            (
+                "Use \"docker swarm init\" or \"docker swarm join\" to connect this node to swarm and try again.",
+                true,
+            ),
+            ("Worker nodes can't be used to view or modify cluster state.", false),
+            ("Manager is being prepared or has trouble connecting to the cluster.", false),
+        ] {
+            let body = serde_json::json!({"message": format!("This node is not a swarm manager. {rest}")})
+                .to_string();
+            let status = StatusCode::SERVICE_UNAVAILABLE;
+            let error = EngineError::refused("GET /services".into(), status, body.as_bytes());
+            assert_eq!(error.is_without_swarm(), is_without, "{error}");
         }
     }
 }

@@ -52,6 +52,8 @@ pub struct SwarmSource {
     told: Told,
     /// The engine is in a Swarm, as far as is known.
     is_there: bool,
+    /// It once was in one for sure.
+    was_seen: bool,
     /// As listed last.
     known: BTreeMap<Arc<str>, Surveyed>,
     earlier: Earlier,
@@ -110,6 +112,7 @@ impl SwarmSource {
             sights: Vec::new(),
             expected: BTreeMap::new(),
             is_there: true,
+            was_seen: false,
             engine,
             config,
         }
@@ -129,7 +132,7 @@ impl SwarmSource {
 
     /// Nobody asked for a Swarm, and none was ever seen.
     fn may_be_absent(&self, error: &EngineError) -> bool {
-        self.config.borrow().docker.swarm == Use::Auto && self.known.is_empty() && error.is_without_swarm()
+        self.config.borrow().docker.swarm == Use::Auto && !self.was_seen && error.is_without_swarm()
     }
 
     fn no_swarm(&mut self, now: Moment) -> Snapshot {
@@ -198,7 +201,7 @@ impl Source for SwarmSource {
             Err(SourceError::Engine(error)) if self.may_be_absent(&error) => return Ok(self.no_swarm(now)),
             survey => survey?,
         };
-        self.is_there = true;
+        (self.is_there, self.was_seen) = (true, true);
         let own = self.own_networks(&survey).await;
         let now = now + began.elapsed();
         let mut found = self.judge(&survey, own.as_deref(), now);

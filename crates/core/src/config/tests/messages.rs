@@ -80,8 +80,8 @@ path = '('
 origin.connect_timeout = '1500ms'",
             &[
                 r#"1:2 cloudflare: nothing says with which rights; write token_file = "..." with the file of an API token"#,
-                r#"2:11 cloudflare.account: "me@example.com" is not the id of an account; write the 32 hexadecimal digits after dash.cloudflare.com/ in the dashboard's address"#,
-                r#"3:10 cloudflare.tunnel: "home" is not the id of a tunnel; write the tunnel's UUID, such as "f70ff985-a4ef-4643-bbbc-4a0ed4fc8415", not its name or token"#,
+                r#"2:11 cloudflare.account: it is not the id of an account; write the 32 hexadecimal digits after dash.cloudflare.com/ in the dashboard's address"#,
+                r#"3:10 cloudflare.tunnel: it is not the id of a tunnel; write the tunnel's UUID, such as "f70ff985-a4ef-4643-bbbc-4a0ed4fc8415", not its name or token"#,
                 r#"4:12 cloudflare.instance: "Home gate" cannot be the name of a gate; use up to 32 of a to z, 0 to 9 and '-'"#,
                 r#"5:8 cloudflare.team: "acme.example.com" is not the name of a team; write what stands before .cloudflareaccess.com"#,
                 r#"6:9 cloudflare.grace: 30 has no unit; write "30s" for seconds, "30m" for minutes or "30h" for hours"#,

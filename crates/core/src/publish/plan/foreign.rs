@@ -37,7 +37,7 @@ fn clear(world: &mut World) {
     world.services.clear();
     world.patience.grace = Duration::ZERO;
     for _ in 0..4 {
-        world.pass();
+        world.round();
     }
 }
 
@@ -51,16 +51,16 @@ fn a_mark_on_a_hostname_makes_no_other_rule_of_it_ours() {
     {
         let mut world = World::new(json!({"ingress": [hand_made(), {"service": "http_status:404"}]}));
         world.services = vec![at("api", "a.example.com", "^/api", settings.clone())];
-        world.pass();
+        world.round();
         let both =
             ["a.example.com^/api -> http://api:80", "a.example.com -> http://mine:1", " -> http_status:404"];
         assert_eq!(world.rules(), both, "{settings:?}");
         world.restart();
-        world.pass();
+        world.round();
         // Nor when the memory of it all is lost.
         world.memory = Default::default();
-        world.pass();
-        world.pass();
+        world.round();
+        world.round();
         assert_eq!(world.rules(), both, "{settings:?}");
         clear(&mut world);
         assert_eq!(world.rules(), both[1..], "{settings:?}");
@@ -74,10 +74,10 @@ fn a_rule_that_does_the_same_is_never_taken_over() {
     world.services = vec![plain("a", "a.example.com"), plain("b", "b.example.com")];
     // The first look does not end.
     world.broken = [Some("b.example.com".to_owned())].into();
-    world.pass();
-    world.pass();
+    world.round();
+    world.round();
     world.broken.clear();
-    world.pass();
+    world.round();
     clear(&mut world);
     assert_eq!(world.rules(), ["a.example.com -> http://a:80", " -> http_status:404"]);
 }
@@ -87,13 +87,13 @@ fn an_application_that_protects_more_than_one_hostname_is_not_ours() {
     // Somebody adds a hostname to an application of ours.
     let mut world = World::new(Value::Null);
     world.services = vec![protected("a", "a.example.com", &["staff"])];
-    world.pass();
+    world.round();
     let mut fields: Value = serde_json::from_str(&world.access().apps[0].raw).unwrap();
     fields["destinations"].as_array_mut().unwrap().push(json!({"type": "public", "uri": "b.example.com"}));
     let wide = app("wide", &fields.to_string());
     world.access().apps = vec![wide.clone()];
     for _ in 0..4 {
-        world.pass();
+        world.round();
         world.wait(31);
     }
     assert_eq!(world.access().apps, std::slice::from_ref(&wide));
@@ -126,7 +126,7 @@ fn an_application_for_several_is_not_adopted() {
             service("a", "a.example.com", access("staff")),
             service("b", "b.example.com", access("p-twin")),
         ];
-        world.pass();
+        world.round();
         assert!(problem(&world, "a.example.com").contains("for more than this hostname"));
         clear(&mut world);
         assert!(world.access().apps.contains(&theirs), "{body}");
@@ -142,7 +142,7 @@ fn an_older_application_stays_one_for_its_hostname_when_it_is_adopted() {
         world.access().apps.push(app("theirs", &body.to_string()));
         let access = vec!["staff".to_owned(), "p-staff".to_owned()];
         world.services = vec![service("a", "a.example.com", Settings { access, ..adopting() })];
-        world.pass();
+        world.round();
         let [adopted] = world.access().apps.as_slice() else { panic!("there is one") };
         assert_eq!(
             (adopted.domains.as_slice(), adopted.policies.len()),
@@ -161,10 +161,10 @@ fn a_record_that_its_owner_let_lead_elsewhere_is_theirs() {
     for (change, delete_dns) in changes.into_iter().zip([true, false]) {
         let mut world = World::new(Value::Null);
         world.services = vec![service("a", "a.example.com", Settings { delete_dns, ..Settings::default() })];
-        world.pass();
+        world.round();
         change(world.record("a.example.com"));
         let theirs = world.record("a.example.com").clone();
-        world.pass();
+        world.round();
         assert!(problem(&world, "a.example.com").contains("record"), "{}", problem(&world, "a.example.com"));
         clear(&mut world);
         assert_eq!(*world.record("a.example.com"), theirs);
@@ -176,7 +176,7 @@ fn a_record_that_its_owner_let_lead_elsewhere_is_theirs() {
 fn a_released_record_is_taken_back_only_where_it_leads_here() {
     let mut world = World::new(Value::Null);
     world.services = vec![plain("a", "a.example.com")];
-    world.pass();
+    world.round();
     clear(&mut world);
     assert_eq!(world.record("a.example.com").comment.as_deref(), Some(RELEASED));
     world.record("a.example.com").content = "elsewhere.example.net".to_owned();
@@ -184,12 +184,12 @@ fn a_released_record_is_taken_back_only_where_it_leads_here() {
     for exclusive in [false, true] {
         world.terms.exclusive = exclusive;
         world.services = vec![plain("a", "a.example.com")];
-        world.pass();
+        world.round();
         assert_eq!(*world.record("a.example.com"), theirs);
         assert!(problem(&world, "a.example.com").contains("a CNAME to elsewhere.example.net"));
     }
     world.services = vec![service("a", "a.example.com", adopting())];
-    world.pass();
+    world.round();
     assert_eq!(world.records(), [format!("a.example.com CNAME TUNNEL.cfargotunnel.com {OURS}")]);
 }
 
@@ -197,9 +197,9 @@ fn a_released_record_is_taken_back_only_where_it_leads_here() {
 fn a_rule_edited_by_hand_is_not_removed() {
     let mut world = World::new(Value::Null);
     world.services = vec![plain("a", "a.example.com")];
-    world.pass();
+    world.round();
     world.services.clear();
-    world.pass();
+    world.round();
     world.edit_rules(|rules| rules[0] = hand_made());
     clear(&mut world);
     assert_eq!(world.rules(), ["a.example.com -> http://mine:1", " -> http_status:404"]);
@@ -209,7 +209,7 @@ fn a_rule_edited_by_hand_is_not_removed() {
 fn a_second_rule_for_the_same_is_not_removed_with_ours() {
     let mut world = World::new(Value::Null);
     world.services = vec![plain("a", "a.example.com")];
-    world.pass();
+    world.round();
     world.edit_rules(|rules| rules.insert(1, hand_made()));
     world.services.clear();
     clear(&mut world);
@@ -221,10 +221,10 @@ fn a_rule_that_was_never_written_is_not_ours() {
     let mut world = World::new(Value::Null);
     world.services = vec![plain("a", "a.example.com")];
     world.broken = [None].into();
-    world.pass();
+    world.round();
     world.broken.clear();
     world.edit_rules(|rules| rules.insert(0, hand_made()));
-    world.pass();
+    world.round();
     assert_eq!(world.rules(), ["a.example.com -> http://mine:1", " -> http_status:404"]);
 }
 
@@ -232,13 +232,13 @@ fn a_rule_that_was_never_written_is_not_ours() {
 fn an_application_stays_before_rules_that_somebody_else_made() {
     let mut world = World::new(Value::Null);
     world.services = vec![protected("a", "a.example.com", &["staff"])];
-    world.pass();
+    world.round();
     world.edit_rules(|rules| {
         rules.insert(0, json!({"hostname": "a.example.com", "path": "^/x", "service": "http://mine:1"}))
     });
     clear(&mut world);
     assert_eq!((world.rules().len(), world.access().apps.len()), (2, 1));
-    let left = world.pass();
+    let left = world.round();
     let standing = &left.hosts.values().next().unwrap().standing;
     assert!(matches!(standing, Standing::Conflict(why) if why.contains("application stays")), "{standing:?}");
 }
@@ -248,11 +248,11 @@ fn a_new_application_does_not_come_before_rules_that_somebody_else_made() {
     let rule = json!({"hostname": "a.example.com", "path": "^/x", "service": "http://mine:1"});
     let mut world = World::new(json!({"ingress": [rule, {"service": "http_status:404"}]}));
     world.services = vec![protected("a", "a.example.com", &["staff"])];
-    world.pass();
+    world.round();
     assert_eq!((world.rules().len(), world.access().apps.len()), (2, 0));
     assert!(problem(&world, "a.example.com").contains("http://mine:1"));
     world.services[0].publications[0].settings.adopt = true;
-    world.pass();
+    world.round();
     assert_eq!((world.rules().len(), world.access().apps.len()), (3, 1));
 }
 
@@ -261,20 +261,20 @@ fn an_application_that_lets_everybody_in_protects_nothing() {
     // Another's, which is in the way.
     let mut world = World::new(Value::Null);
     world.services = vec![plain("a", "a.example.com")];
-    world.pass();
+    world.round();
     let open = json!({"type": "self_hosted", "domain": "a.example.com", "policies": [{"id": "x", "decision": "bypass"}]});
     let open = app("open", &open.to_string());
     world.access().apps.push(open.clone());
     world.services = vec![protected("a", "a.example.com", &["staff"])];
-    world.pass();
+    world.round();
     assert_eq!((world.rules().len(), world.access().apps.as_slice()), (1, &[open][..]));
     // Ours, before its label is mistyped.
     let mut world = World::new(Value::Null);
     world.services = vec![protected("a", "a.example.com", &["all"])];
-    world.pass();
+    world.round();
     assert_eq!(world.rules().len(), 2);
     world.services = vec![protected("a", "a.example.com", &["stuff"])];
-    world.pass();
+    world.round();
     assert_eq!(world.rules().len(), 1);
 }
 
@@ -283,15 +283,15 @@ fn what_was_seen_last_of_access_counts_while_it_cannot_be_read() {
     // Protected once, then public, then to be protected again.
     let mut world = World::new(Value::Null);
     world.services = vec![protected("a", "a.example.com", &["staff"])];
-    world.pass();
+    world.round();
     world.services = vec![plain("a", "a.example.com")];
-    world.pass();
+    world.round();
     let access = std::mem::replace(&mut world.actual.access, Err("it is away".to_owned()));
     world.services = vec![protected("a", "a.example.com", &["staff"])];
-    world.pass();
+    world.round();
     assert_eq!(world.rules().len(), 1, "it would be public");
     world.actual.access = access;
-    world.pass();
+    world.round();
     // Protected by an application that was adopted.
     let mut world = World::new(json!({"ingress": [hand_made(), {"service": "http_status:404"}]}));
     let theirs = json!({"type": "self_hosted", "domain": "a.example.com", "policies": ["p-staff"]});
@@ -300,14 +300,14 @@ fn what_was_seen_last_of_access_counts_while_it_cannot_be_read() {
     let wanted = vec![service("a", "a.example.com", adopt)];
     let mut unread = world.clone();
     world.services.clone_from(&wanted);
-    world.pass();
+    world.round();
     let published = world.rules();
     world.actual.access = Err("it is away".to_owned());
-    world.pass();
+    world.round();
     assert_eq!(world.rules(), published);
     // What the gate did not write stays.
     unread.services = wanted;
     unread.actual.access = Err("it is away".to_owned());
-    unread.pass();
+    unread.round();
     assert_eq!(unread.rules(), ["a.example.com -> http://mine:1", " -> http_status:404"]);
 }

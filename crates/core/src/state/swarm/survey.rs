@@ -87,6 +87,9 @@ impl Survey {
             let nothing =
                 Published { service, publications: Vec::new(), unclear: true, problems: Vec::new() };
             let mut published = read.or_else(|| (!misplaced.is_empty()).then_some(nothing))?;
+            if let Some(why) = misplaced.first() {
+                published.hold(why);
+            }
             published.problems.extend(misplaced);
             Some(published)
         });
@@ -321,15 +324,19 @@ pub(super) mod tests {
         let web = json!({"swarmgate.publish.host": "a.example.com", "swarmgate.publish.port": "80"});
         let mut hidden = service("hidden", 1, json!({}));
         hidden["Spec"]["TaskTemplate"]["ContainerSpec"]["Labels"] = web.clone();
-        let services = json!([service("shop_web", 0, web), service("mc", 0, host()), hidden]);
+        let mut half = service("half", 1, web.clone());
+        half["Spec"]["TaskTemplate"]["ContainerSpec"]["Labels"] =
+            json!({"swarmgate.publish.access": "staff"});
+        let services = json!([service("shop_web", 0, web), service("mc", 0, host()), hidden, half]);
         let games = survey(services.clone(), json!(null), None);
         assert_eq!(games.iter().map(|game| &*game.service.id.name).collect::<Vec<_>>(), ["mc"]);
         assert!(games[0].service.problems.is_empty());
         let published =
             Survey::new(services, json!(null), Vec::new()).unwrap().published(&Settings::default());
-        let [web, hidden] = published.as_slice() else { panic!("{published:?}") };
+        let [web, hidden, half] = published.as_slice() else { panic!("{published:?}") };
         assert_eq!(web.publications[0].target.as_ref().unwrap().to_string(), "shop_web:80");
         assert!(web.problems.is_empty() && hidden.publications.is_empty());
+        assert!(half.unclear && half.publications[0].held.is_some(), "{half:?}");
         assert!(hidden.problems[0].contains("move it to the service"), "{:?}", hidden.problems);
     }
 
