@@ -16,4 +16,5 @@ mod faults;
 mod ownership;
 mod publishing;
 mod site;
+mod telling;
 mod withdrawing;

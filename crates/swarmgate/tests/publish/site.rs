@@ -59,8 +59,9 @@ impl Site {
 
     pub fn config(&self, keys: &str, tables: &str) -> Config {
         let api = self.fake.url();
+        let token = if keys.contains("token_file") { String::new() } else { format!("token = \"{TOKEN}\"") };
         Config::of(format!(
-            "[cloudflare]\naccount = \"{ACCOUNT}\"\ntunnel = \"{TUNNEL}\"\ntoken = \"{TOKEN}\"\napi = \"{api}\"\n{keys}\n{tables}"
+            "[cloudflare]\naccount = \"{ACCOUNT}\"\ntunnel = \"{TUNNEL}\"\n{token}\napi = \"{api}\"\n{keys}\n{tables}"
         ))
     }
 

@@ -1,0 +1,59 @@
+//! What a person is told of publication, and what is told to nobody.
+
+use swarmgate_testkit::cloudflare::{TOKEN, Visit};
+
+use crate::site::{Site, origin, web};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dry_run_says_what_it_would_do_and_the_plan_is_empty_once_it_is_done() {
+    let site = Site::new().await;
+    let tables = web("app", "access = [\"staff\"]") + &web("www", "");
+    let gate = site.start("dry_run = true\nevery = \"1s\"", &tables).await;
+    site.until_looks(2).await;
+    let plan = said(&site, &["plan"]).await;
+    let lines = [
+        "+ access  app.example.com",
+        "+ tunnel  app.example.com -> http://app:80",
+        "+ dns     app.example.com CNAME",
+    ];
+    for line in lines {
+        assert!(plan.contains(line), "{plan}");
+    }
+    assert!(plan.contains("conflict") && plan.contains("192.0.2.1"), "{plan}");
+    assert_eq!((site.writes(), site.visit("app.example.com")), (vec![], Visit::Unresolved));
+
+    site.write("every = \"1s\"", &tables);
+    site.until_visit("app.example.com", &site.login()).await;
+    site.until_looks(2).await;
+    let plan = said(&site, &["plan"]).await;
+    assert!(plan.contains("nothing is to be changed") && plan.contains("published"), "{plan}");
+    let success = "swarmctl_cloudflare_sync_total{status=\"success\"}";
+    assert!(gate.metric(success).await >= 2, "{}", gate.metrics().await);
+    drop(gate);
+    site.assert_untouched();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_may_be_replaced_in_its_file_and_is_never_told() {
+    let site = Site::new().await;
+    let file = site.home.path().join("token");
+    let wrong = TOKEN.replace("v1", "v2");
+    std::fs::write(&file, format!("{wrong}\n")).unwrap();
+    let keys = format!("every = \"1s\"\ntoken_file = {:?}", file.display().to_string());
+    let gate = site.start(&keys, &web("app", "")).await;
+    site.until_log(&gate, "Account · Cloudflare Tunnel · Edit").await;
+    std::fs::write(&file, format!("{TOKEN}\n")).unwrap();
+    site.until_visit("app.example.com", &origin("app")).await;
+    let told = [gate.log(), gate.metrics().await, said(&site, &["plan", "--json"]).await].concat();
+    assert!(!told.contains(TOKEN) && !told.contains(&wrong), "{told}");
+    drop(gate);
+    site.assert_untouched();
+}
+
+/// What a command prints that asks the gate.
+async fn said(site: &Site, arguments: &[&str]) -> String {
+    let file = site.home.file();
+    let output = site.home.command(arguments).arg("--config").arg(file).output().await.unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
