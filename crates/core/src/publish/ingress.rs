@@ -3,6 +3,8 @@
 
 mod arrange;
 mod document;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeSet;
 

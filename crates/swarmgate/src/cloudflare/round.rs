@@ -7,11 +7,10 @@ use swarmgate_core::config::{Cloudflare, Credential, Secret};
 use swarmgate_core::event::Event;
 use swarmgate_core::moment::Moment;
 use swarmgate_core::name::HostPattern;
-use swarmgate_core::publish::actual::{Actual, Step};
+use swarmgate_core::publish::actual::{Actual, Configuration, Step};
 use swarmgate_core::publish::ingress::{Ingress, NotUnderstood};
 use swarmgate_core::publish::memory::{Identity, Memory, Patience};
 use swarmgate_core::publish::plan::{Input, Plan, Terms, departures};
-use swarmgate_core::publish::rule::Key;
 use swarmgate_core::publish::wanted::Wanted;
 use tokio_util::sync::CancellationToken;
 
@@ -72,8 +71,6 @@ pub struct Report {
     pub tunnel_status: Option<String>,
     /// Something of one hostname failed that may go better by itself, and how long to wait for that at least.
     pub again_after: Option<Duration>,
-    /// Rules of ours that somebody else has changed.
-    tampered: Vec<Key>,
 }
 
 /// The circumstances of a round.
@@ -145,7 +142,7 @@ impl Round<'_> {
     ) -> Result<Report, RoundError> {
         let mut course = self.begin(memory).await?;
         keep(hub.store, course.memory).await;
-        hub.tell_tampering(&course.report.tampered);
+        course.tell_tampering(hub)?;
         course.report.plan = course.plan()?;
         while let Some(step) = course.report.plan.steps.first().cloned() {
             if stop.is_cancelled() || self.config.dry_run {
@@ -183,10 +180,8 @@ impl Round<'_> {
         };
         let read = read(self.client, &Scope { hosts, zones, elsewhere }).await?;
         let Read { tunnel, actual, again_after } = read;
-        let ingress = Ingress::read(actual.configuration.config.as_deref())?;
-        let tampered = memory.tampered(&ingress, actual.configuration.version);
         let departed = self.departed(memory, (&terms, &wanted, &actual))?;
-        let report = Report { tunnel_status: tunnel.status, tampered, again_after, ..Report::default() };
+        let report = Report { tunnel_status: tunnel.status, again_after, ..Report::default() };
         let failed = BTreeMap::new();
         Ok(Course { memory, terms, wanted, departed, actual, failed, outdated: 0, unanswered: 0, report })
     }
@@ -241,11 +236,22 @@ impl Course<'_> {
             Ok(Outcome::Outdated(configuration)) => {
                 self.outdated += 1;
                 self.actual.configuration = configuration;
+                self.tell_tampering(hub)?;
                 return if self.outdated > MOST_OUTDATED { Err(RoundError::Contended) } else { Ok(()) };
             }
             Err(error) => return self.failed(step, error),
         };
         self.actual.absorb(step, answer);
+        Ok(())
+    }
+
+    /// Rules of ours that somebody else has changed since the gate wrote them.
+    fn tell_tampering(&self, hub: Hub<'_>) -> Result<(), NotUnderstood> {
+        let Configuration { config, version, .. } = &self.actual.configuration;
+        let tampered = self.memory.tampered(&Ingress::read(config.as_deref())?, *version);
+        if !tampered.is_empty() {
+            hub.fleet.tell(Event::Tampered { rules: tampered.iter().map(ToString::to_string).collect() });
+        }
         Ok(())
     }
 
@@ -303,15 +309,6 @@ impl Course<'_> {
             | Step::CreateRecord { .. }
             | Step::UpdateRecord { .. }
             | Step::DeleteRecord { .. } => Some([HostPattern::parse(step.host()?).ok()?].into()),
-        }
-    }
-}
-
-impl Hub<'_> {
-    fn tell_tampering(self, rules: &[Key]) {
-        let rules: Vec<String> = rules.iter().map(ToString::to_string).collect();
-        if !rules.is_empty() {
-            self.fleet.tell(Event::Tampered { rules });
         }
     }
 }

@@ -191,10 +191,10 @@ async fn a_write_of_somebody_else_is_neither_lost_nor_fought() {
     // Between the look and the write.
     let theirs =
         r#"{"ingress":[{"hostname":"x.example.org","service":"http://x:1"},{"service":"http_status:404"}]}"#;
-    site.fake.fail(Call::ReadTunnel, 1, Fault::Held);
+    site.fake.fail(Call::ListZones, 1, Fault::Held);
     site.observe(&[("a", "host=a.example.com port=81")]);
     until("the next round", LIMIT, async || {
-        (site.fake.calls().iter().filter(|call| **call == Call::ReadTunnel).count() > 1).then_some(())
+        (site.fake.calls().iter().filter(|call| **call == Call::ListZones).count() > 1).then_some(())
     })
     .await;
     site.fake.with(|account| account.configure(theirs));
