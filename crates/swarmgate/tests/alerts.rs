@@ -13,11 +13,15 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{Gate, Home, LIMIT};
+use common::{Config, Gate, Home, LIMIT};
 use serde_json::{Value, json};
-use swarmgate_testkit::engine::{FakeEngine, service};
+use swarmgate_testkit::backend::{Backend, Behaviour};
+use swarmgate_testkit::client::{Client, Outcome};
+use swarmgate_testkit::engine::{FakeEngine, container, service};
+use swarmgate_testkit::login::LoginStart;
 use swarmgate_testkit::messengers::{Messenger, Receiver};
 use swarmgate_testkit::wait::until;
+use swarmgate_testkit::wire::Handshake;
 
 struct Site {
     engine: FakeEngine,
@@ -82,15 +86,15 @@ impl Site {
         });
         self.listed().await;
     }
+}
 
-    fn told(&self) -> Vec<Value> {
-        let inbox = self.alerts.inbox();
+/// The alerts that have come, once there are so many.
+async fn told(receiver: &Receiver, count: usize) -> Vec<Value> {
+    let all = || -> Vec<Value> {
+        let inbox = receiver.inbox();
         inbox.messages.iter().flat_map(|message| message["alerts"].as_array().unwrap().clone()).collect()
-    }
-
-    async fn until_told(&self, count: usize) -> Vec<Value> {
-        until("an alert", LIMIT, async || Some(self.told()).filter(|told| told.len() >= count)).await
-    }
+    };
+    until("an alert", LIMIT, async || Some(all()).filter(|told| told.len() >= count)).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -99,12 +103,15 @@ async fn crashes_are_told_and_what_was_meant_is_not() {
     for _ in 0..3 {
         site.crash("mc", 137).await;
     }
-    let told = site.until_told(1).await;
-    assert_eq!(told[0]["title"], "mc crashed");
-    let text = told[0]["text"].as_str().unwrap();
+    let alerts = told(&site.alerts, 1).await;
+    assert_eq!(alerts[0]["title"], "mc crashed");
+    let text = alerts[0]["text"].as_str().unwrap();
     assert!(text.starts_with("exit code 137: killed") && text.contains("on node n1"), "{text}");
-    assert_eq!(told[0]["lines"], json!(["last words of task1"]));
-    assert_eq!((told[0]["subject"].as_str(), told[0]["kind"].as_str()), (Some("swarm/mc"), Some("crashed")));
+    assert_eq!(alerts[0]["lines"], json!(["last words of task1"]));
+    assert_eq!(
+        (alerts[0]["subject"].as_str(), alerts[0]["kind"].as_str()),
+        (Some("swarm/mc"), Some("crashed"))
+    );
 
     // An update: the old task is told to stop, and ends badly.
     site.engine.update("mc", |swarm| {
@@ -148,8 +155,8 @@ async fn crashes_are_told_and_what_was_meant_is_not() {
 
     // What is told next is told of the next crash: of a service without labels, too.
     site.crash("web", 1).await;
-    let told = site.until_told(2).await;
-    let titles: Vec<&str> = told.iter().map(|alert| alert["title"].as_str().unwrap()).collect();
+    let alerts = told(&site.alerts, 2).await;
+    let titles: Vec<&str> = alerts.iter().map(|alert| alert["title"].as_str().unwrap()).collect();
     assert_eq!(titles, ["mc crashed", "web crashed"]);
     let metric = "swarmgate_notifications_total{messenger=\"webhook\",outcome=\"sent\"}";
     until("a count", LIMIT, async || (site.gate.metric(metric).await == 2).then_some(())).await;
@@ -186,4 +193,105 @@ async fn a_bad_address_is_refused_at_the_start_and_not_shown() {
     let output = home.command(&["run", "--config", "swarmgate.toml"]).output().await.unwrap();
     let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
     assert!(!output.status.success() && said.contains("line 1 of") && !said.contains("secret"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_that_crashes_is_told_and_one_that_is_stopped_is_not() {
+    let home = Home::new();
+    let socket = home.path().join("docker.sock");
+    let engine = FakeEngine::start(&socket);
+    let labels = || json!({"swarmgate.host": "mc.example"});
+    engine.quietly(|engine| {
+        engine.alone = true;
+        engine.create_container(container("mc", &labels()));
+        engine.run_container("mc");
+    });
+    let receiver = Receiver::start(Messenger::Webhook).await;
+    home.write_text(&format!(
+        "listen = [\"{}\"]\nhttp = \"{}\"\ndrain = \"0s\"\n[docker]\nswarm = \"off\"\ncontainers = \"on\"\nhost = \"unix://{}\"\n\
+         [notify]\nlines = 0\nurls = [\"{}\"]\n",
+        home.address,
+        home.http,
+        socket.display(),
+        receiver.url()
+    ));
+    let gate = home.start().await;
+    let die = |code: i64| {
+        engine.quietly(|engine| engine.exit_container("mc", code));
+        engine.tell(
+            json!({"Type": "container", "Action": "die", "Actor": {"ID": "cmc", "Attributes": labels()}}),
+        );
+    };
+    gate.until_state("mc", "starting").await;
+    let (status, body) = gate.control("POST", "/v1/services/mc/sleep?force=true", "").await;
+    assert_eq!(status / 100, 2, "{body}");
+    gate.until_state("mc", "asleep").await;
+    let (status, body) = gate.control("POST", "/v1/services/mc/wake", "").await;
+    assert_eq!(status / 100, 2, "{body}");
+    until("a start", LIMIT, async || {
+        engine.quietly(|engine| engine.acts.iter().any(|act| act == "start mc")).then_some(())
+    })
+    .await;
+    gate.until("mc", "a run", |mc| mc["state"] == "starting" && mc["reason"] != "told to start").await;
+    die(139);
+    let alerts = told(&receiver, 2).await;
+    let titles: Vec<&str> = alerts.iter().map(|alert| alert["title"].as_str().unwrap()).collect();
+    assert_eq!(titles, ["mc crashed", "mc is down and is not started again"], "and nothing before");
+    assert_eq!(alerts[0]["text"], "exit code 139: crashed (SIGSEGV)");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_local_server_that_crashes_is_told_with_its_last_words() {
+    let home = Home::new();
+    let receiver = Receiver::start(Messenger::Webhook).await;
+    home.write(&Config::of(format!(
+        "[notify]\nurls = [\"{}\"]\n[server.mc]\nhosts = \"mc.example\"\naddress = \"127.0.0.1:1\"\ndirectory = \".\"\n\
+         command = [\"sh\", \"-c\", \"echo out of luck; exit 3\"]\nmax_restarts = 1\nrestart_delay = \"50ms\"\n",
+        receiver.url()
+    )));
+    let gate = home.start().await;
+    gate.control("POST", "/v1/services/mc/wake", "").await;
+    let alerts = told(&receiver, 2).await;
+    let titles: Vec<&str> = alerts.iter().map(|alert| alert["title"].as_str().unwrap()).collect();
+    assert_eq!(titles, ["mc crashed", "mc is down and is not started again"]);
+    assert_eq!((&alerts[0]["text"], &alerts[0]["lines"]), (&json!("exit code 3"), &json!(["out of luck"])));
+    gate.until_state("mc", "failed").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn players_who_come_and_go_are_told_as_mc_router_does() {
+    let backend = Backend::start(Behaviour::default()).await;
+    let receiver = Receiver::start(Messenger::Webhook).await;
+    let gate = Gate::start(&format!(
+        "[notify]\nurls = [\"{}#mc-router\"]\n[server.mc]\nhosts = \"mc.example\"\naddress = \"{}\"\n",
+        receiver.url(),
+        backend.address()
+    ))
+    .await;
+    let join = async |host: &str| {
+        let handshake = Handshake::login(767, host);
+        Client::to(gate.address).join(&handshake, &LoginStart::new("Alex"), LIMIT).await.unwrap()
+    };
+    let (outcome, connection) = join("mc.example").await;
+    assert!(matches!(outcome, Outcome::Joined { .. }), "{outcome:?}");
+    drop(connection);
+    let events = async |count: usize| -> Vec<Value> {
+        until("events", LIMIT, async || {
+            Some(receiver.inbox().messages.clone()).filter(|all| all.len() >= count)
+        })
+        .await
+    };
+    let told = events(2).await;
+    drop(join("nowhere.example").await);
+    let missing = events(3).await.remove(2);
+    for (event, name, status, server) in [
+        (&told[0], "connect", "success", "mc.example"),
+        (&told[1], "disconnect", "success", "mc.example"),
+        (&missing, "connect", "missing-backend", "nowhere.example"),
+    ] {
+        assert_eq!((&event["event"], &event["status"]), (&json!(name), &json!(status)), "{event}");
+        assert_eq!((&event["server"], &event["player"]["name"]), (&json!(server), &json!("Alex")), "{event}");
+        assert_eq!(event["client"]["host"], "127.0.0.1", "{event}");
+    }
+    assert_eq!(told[0]["backend"], backend.address().to_string());
 }

@@ -62,7 +62,12 @@ pub struct Inbox {
 
 impl Receiver {
     pub async fn start(kind: Messenger) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a listener");
+        Self::start_at(kind, "127.0.0.1").await
+    }
+
+    /// At this address of the machine, or of the network that the thread is in.
+    pub async fn start_at(kind: Messenger, address: &str) -> Self {
+        let listener = TcpListener::bind((address, 0)).await.expect("a listener");
         let address = listener.local_addr().expect("its address");
         let inbox: Arc<Mutex<Inbox>> = Arc::default();
         let shared = Arc::clone(&inbox);
