@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
+use std::net::{IpAddr, UdpSocket};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -10,7 +11,9 @@ use std::time::Duration;
 use rustix::fs::{CWD, Mode};
 use rustix::io::{Errno, FdFlags};
 use rustix::process::{Pid, Signal};
+use tokio::net::{TcpStream, lookup_host};
 use tokio::process::{Child, Command};
+use tokio::time::timeout;
 
 use super::files::{CONSOLE, Run, SERVER_LOCK, Server, WORLD_LOCK, about, is_locked, try_lock};
 use super::output;
@@ -18,6 +21,8 @@ use super::output;
 /// A lock that is only being looked at by somebody else is free again at once.
 const LOCK_TRIES: u32 = 20;
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
+/// Whoever listens on this machine takes a connection at once.
+const KNOCK: Duration = Duration::from_secs(1);
 
 /// A server about to be started: nothing but the start itself is missing.
 pub struct Prepared {
@@ -37,6 +42,7 @@ pub async fn prepare(dir: &Path, server: &Server) -> Result<Prepared, String> {
     check_directory(&server.directory)?;
     let state_lock = lock_state(dir).await?;
     let world_lock = lock_world(&server.directory).await?;
+    check_address(&server.address).await?;
     let mut command = Command::new(program);
     command.args(arguments).envs(&server.env).current_dir(&server.directory).process_group(0);
     let mut wire = || -> io::Result<()> {
@@ -134,6 +140,28 @@ fn check_directory(directory: &Path) -> Result<(), String> {
         )),
         Err(error) => Err(format!("the directory {} cannot be used: {error}", shown(directory))),
     }
+}
+
+/// Nobody may listen where the server is to: players would be let in to a stranger. Only on this machine: what
+/// answers on another may well be what the command is to bring up.
+async fn check_address(address: &str) -> Result<(), String> {
+    // What has no address now is found when it is dialled.
+    let Ok(Ok(found)) = timeout(KNOCK, lookup_host(address)).await else { return Ok(()) };
+    for address in found.filter(|address| is_here(address.ip())) {
+        let Ok(Ok(stream)) = timeout(KNOCK, TcpStream::connect(address)).await else { continue };
+        // From a port to itself, where nobody listens: the kernel may choose that for a connection.
+        if stream.local_addr().is_ok_and(|own| own == address) {
+            continue;
+        }
+        return Err(format!(
+            "{address} is in use by another program; stop that one, or give this server another port"
+        ));
+    }
+    Ok(())
+}
+
+fn is_here(address: IpAddr) -> bool {
+    UdpSocket::bind((address, 0)).is_ok()
 }
 
 /// The processes that hold the lock at `path`, not those that only read the file: `/proc/PID/fdinfo` names

@@ -52,6 +52,9 @@ pub struct Server {
     pub stop_command: Option<String>,
     pub grace_ms: u64,
     pub kill: bool,
+    /// Where it is to listen, `host:port`. Earlier gates did not say.
+    #[serde(default)]
+    pub address: String,
 }
 
 /// What a keeper knows of its server.

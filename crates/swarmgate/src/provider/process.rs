@@ -289,6 +289,7 @@ fn for_keeper(server: &ProcessServer) -> files::Server {
         stop_command: server.stop_command.clone(),
         grace_ms: millis(server.grace),
         kill: server.kill,
+        address: server.endpoint.to_string(),
     }
 }
 

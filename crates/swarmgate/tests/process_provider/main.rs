@@ -412,3 +412,57 @@ async fn the_servers_environment_is_its_own() {
     gate.sleep().await;
     gate.until_state("asleep").await;
 }
+
+#[tokio::test]
+async fn nothing_is_started_where_another_program_listens() {
+    let lab = Lab::new();
+    let stranger = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = stranger.local_addr().unwrap().port();
+    let mut gate = lab.gate(ProcessServer {
+        endpoint: Endpoint { host: "localhost".into(), port },
+        ..lab.server("touch started; exec sleep 600")
+    });
+    gate.wake().await;
+    let failed = gate.until_state("failed").await;
+    let why = format!(
+        "127.0.0.1:{port} is in use by another program; stop that one, or give this server another port"
+    );
+    assert_eq!(failed.state, State::Failed { reason: why });
+    assert!(!lab.has("started"));
+    drop(stranger);
+    gate.wake().await;
+    gate.until_state("running").await;
+    gate.until("its first line", |_| lab.has("started")).await;
+}
+
+#[tokio::test]
+async fn a_server_that_listens_itself_is_found_again_and_is_no_stranger() {
+    let lab = Lab::new();
+    let listens = |port: u16| ProcessServer {
+        endpoint: Endpoint { host: "127.0.0.1".into(), port },
+        command: [env!("CARGO_BIN_EXE_swarmgate"), "demo-server", "--boot", "0", "--port", &port.to_string()]
+            .map(str::to_owned)
+            .into_iter()
+            .chain(["--owner".to_owned(), std::process::id().to_string()])
+            .collect(),
+        ..lab.server("")
+    };
+    let port = swarmgate_testkit::wait::free_port();
+    let mut gate = lab.gate(listens(port));
+    let listening = || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok();
+    gate.wake().await;
+    gate.until("it listens", |_| listening()).await;
+    drop(gate);
+    let mut next = lab.gate(listens(port));
+    assert_eq!(next.look().await.state.word(), "running");
+    next.wake().await;
+    assert_eq!(next.look().await.state.word(), "running");
+    // And once more from the start, on the port that it has just left.
+    next.sleep().await;
+    next.until_state("asleep").await;
+    next.wake().await;
+    next.until("it listens again", |_| listening()).await;
+    assert!(!next.seen.contains(&"failed"), "{:?}", next.seen);
+    next.sleep().await;
+    next.until_state("asleep").await;
+}
