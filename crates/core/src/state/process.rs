@@ -199,16 +199,18 @@ fn asleep(last: Option<&Exit>) -> Outlook {
 fn crashed(server: &ProcessServer, exits: &[Exit], last: &Exit, now: Moment) -> Outlook {
     let in_a_row = crashes_in_a_row(exits, server.restart_window);
     let how = explain(&last.how);
+    // For its owner; the reason is for players too.
+    let problems = vec![format!("`swarmgate output {}` shows what it wrote before it crashed", server.name)];
     if in_a_row > server.max_restarts {
         let reason = match in_a_row {
             1 => format!("it crashed: {how}"),
             more => format!("it crashed {more} times in a row, the last time with {how}"),
         };
-        return State::Failed { reason }.into();
+        return Outlook { problems, ..State::Failed { reason }.into() };
     }
     let until = now + server.restart_delay.saturating_sub(last.age);
     let reason = format!("it crashed with {how}; restart {in_a_row} of {}", server.max_restarts);
-    Outlook { state: State::Restarting { until, reason }, start: Some(until), problems: Vec::new() }
+    Outlook { state: State::Restarting { until, reason }, start: Some(until), problems }
 }
 
 /// Counts back from the last exit, up to and including the last run that was stable.
@@ -229,7 +231,6 @@ fn explain(how: &How) -> String {
         How::Signal(signal) => format!("signal {signal}{}", signal_meaning(*signal)),
         How::Code(code) => {
             let meaning = match code {
-                1 => ": its console says why",
                 126 => ": the command could not be executed",
                 127 => ": a command was not found",
                 code => signal_meaning(code - 128),
@@ -327,6 +328,7 @@ mod tests {
             // Killed, but not while stopping: a crash.
             (true, vec![exit(How::Signal(9))], "restarting", Some(3), "memory ran out; restart 1 of 3"),
             (true, vec![exit(How::Code(137))], "restarting", Some(3), "exit code 137: killed"),
+            (true, vec![crash()], "restarting", Some(3), "restart 1 of 3`swarmgate output survival` shows"),
             (true, vec![exit(How::Code(127))], "restarting", Some(3), "not found"),
             (true, vec![crash(), crash()], "restarting", Some(3), "restart 2 of 3"),
             (true, vec![crash(), crash(), crash()], "restarting", Some(3), "restart 3 of 3"),
