@@ -64,6 +64,8 @@ async fn from_asleep_to_awake_to_asleep_to_nothing() {
     demo.process.wait_for_line("from=\"stopping\" to=\"asleep\"", LIMIT).await;
     let (directory, server) = (demo.directory(), demo.server());
     assert!(TcpStream::connect(&server).await.is_err(), "the server is gone");
+    let asleep = run(&["ping", &demo.address, "--json"]).await.json();
+    assert_eq!(asleep["version"]["name"], "demo", "{asleep}");
 
     // Awake again, so that the end has something to end.
     assert_eq!(run(&["join", &demo.address]).await.code, 1);

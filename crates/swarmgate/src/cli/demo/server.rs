@@ -12,7 +12,6 @@ use serde_json::{Map, json};
 use swarmgate_minecraft::knock::{self, Knock};
 use swarmgate_minecraft::status::{Responder, StatusAnswer};
 use swarmgate_minecraft::text::Component;
-use swarmgate_minecraft::version::Protocol;
 use swarmgate_minecraft::{address::Address, legacy, login};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -26,6 +25,8 @@ use crate::gateway::listener;
 const ICON: &str = include_str!("icon.txt");
 const MOTD: &str = "<green>The demo's server is awake!</green> <gray>It has no world: join, and read.";
 const PLACES: u32 = 20;
+/// Not that of a game: it takes every client, and a gate that only asks remembers what it said.
+const VERSION: &str = "demo";
 /// What a client has to say fits in this, and in this time.
 const LONGEST_OPENING: usize = 4096;
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -136,7 +137,7 @@ async fn converse(mut stream: TcpStream, took: Duration, up: Duration) -> anyhow
         Knock::LegacyPing(ping) => {
             let motd = Component::parse(MOTD)?.to_legacy();
             let answer =
-                legacy::Answer { protocol: 127, version: "demo".to_owned(), motd, online: 0, max: PLACES };
+                legacy::Answer { protocol: 127, version: VERSION.to_owned(), motd, online: 0, max: PLACES };
             stream.write_all(&answer.encode(ping.form)).await?;
         }
         Knock::LegacyLogin(login) => {
@@ -153,7 +154,7 @@ async fn converse(mut stream: TcpStream, took: Duration, up: Duration) -> anyhow
 
 fn status(protocol: i32) -> anyhow::Result<String> {
     let answer = StatusAnswer {
-        version_name: Protocol(protocol).to_string(),
+        version_name: VERSION.to_owned(),
         protocol,
         online: 0,
         max: PLACES,
@@ -207,10 +208,11 @@ mod tests {
 
     #[test]
     fn the_server_list_shows_it_to_every_version() {
-        for protocol in [47, 765, 777, 900] {
-            let answer = serde_json::from_str(&status(protocol).unwrap()).unwrap();
+        for protocol in [-1, 47, 765, 777, 900] {
+            let answer: serde_json::Value = serde_json::from_str(&status(protocol).unwrap()).unwrap();
             let summary = StatusSummary::of(&answer);
             assert_eq!((summary.protocol, summary.online), (Some(protocol), Some(0)));
+            assert_eq!(answer.pointer("/version/name").and_then(serde_json::Value::as_str), Some("demo"));
             assert!(summary.favicon.is_some() && summary.description.contains("awake"));
         }
     }
