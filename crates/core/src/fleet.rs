@@ -125,9 +125,9 @@ pub enum CommandError {
     PinnedAsleep(ServiceId),
     #[error("{0} is {1}")]
     NotNow(ServiceId, &'static str),
-    #[error("{service} has players in it ({seats} through the gate, {online} by the game's count)")]
+    #[error("{service} has players in it ({seats} through the gate, {online} by the game's count); `swarmgate sleep {} --force` stops it all the same", service.name)]
     Occupied { service: ServiceId, seats: usize, online: u32 },
-    #[error("{0}: the game did not say how many players it has, and unknown is not empty")]
+    #[error("{0}: the game did not say how many players it has, and unknown is not empty; `swarmgate sleep {name} --force` stops it all the same", name = .0.name)]
     UnknownPlayers(ServiceId),
     #[error("{0}: its orchestrator does not answer, so nothing is started or stopped")]
     Stale(ServiceId),

@@ -30,8 +30,16 @@ pub struct ServiceId {
 pub type SourceId = &'static str;
 
 impl ServiceId {
+    /// The source of the processes of this machine.
+    pub const LOCAL: SourceId = "process";
+
     pub fn new(source: SourceId, name: &str) -> Self {
         Self { source, name: name.into() }
+    }
+
+    /// A process of this machine, whose output the gate keeps.
+    pub fn is_local(&self) -> bool {
+        self.source == Self::LOCAL
     }
 }
 

@@ -56,6 +56,8 @@ pub(super) struct Record {
     seats: BTreeSet<u64>,
     /// The run that has answered.
     ready_run: Option<Arc<str>>,
+    /// The gate started what runs, and it did not become ready in its time: nobody can be in it.
+    never_ready: bool,
     sleep: Sleep,
     /// A scale has been handed out and not reported yet: there is never a second one.
     scaling: bool,
@@ -161,6 +163,7 @@ impl Record {
             untold: Vec::new(),
             seats: BTreeSet::new(),
             ready_run: None,
+            never_ready: false,
             sleep: Sleep::No,
             scaling: false,
             failure: None,
@@ -206,9 +209,12 @@ impl Record {
             self.note_lost(&before);
             if run_of(&before).is_some() {
                 self.news = None;
+                self.never_ready = false;
             }
             self.forget_run(now);
         }
+        // What comes up after that may be somebody else's start.
+        self.never_ready &= self.is_up_or_coming();
         if run_of(&self.believed).is_some_and(|run| run_of(&before) != Some(run)) {
             // What the runs before had and this one has not is news if it comes back.
             self.told.retain(|told| self.problems.contains(told));
@@ -239,6 +245,7 @@ impl Record {
         self.stale = None;
         self.believed = State::Unknown { reason: "its source no longer lists it".to_owned() };
         self.ready_run = None;
+        self.never_ready = false;
     }
 
     pub fn is_over(&self) -> bool {
@@ -270,6 +277,10 @@ impl Record {
             (false, Ok(())) => {
                 self.sleep = Sleep::No;
                 self.unstopped = None;
+                // What failed is put away: it need not cool down.
+                if let Some(failure) = &mut self.failure {
+                    failure.until = now;
+                }
             }
             (false, Err(reason)) => {
                 self.sleep = Sleep::RetryAt(now + SLEEP_RETRY);
@@ -279,6 +290,7 @@ impl Record {
         // What was believed before the scale no longer holds; the listing that follows says what does.
         if !up && self.sleep == Sleep::No && self.present {
             self.believed = State::Stopping;
+            self.never_ready = false;
             self.forget_run(now);
         }
     }
@@ -408,14 +420,18 @@ impl Record {
 
     /// Somebody else has started it already: the wake just goes along.
     pub fn join_start_under_way(&mut self, now: Moment) -> bool {
-        let under_way = match self.believed {
-            State::Starting { .. } | State::Running(_) | State::Restarting { .. } => true,
-            State::Asleep | State::Failed { .. } | State::Stopping | State::Unknown { .. } => false,
-        };
+        let under_way = self.is_up_or_coming();
         if under_way {
             self.advance_wake(Step::Accepted, now);
         }
         under_way
+    }
+
+    fn is_up_or_coming(&self) -> bool {
+        match self.believed {
+            State::Starting { .. } | State::Running(_) | State::Restarting { .. } => true,
+            State::Asleep | State::Failed { .. } | State::Stopping | State::Unknown { .. } => false,
+        }
     }
 
     /// A start is under way that the cap counts.
@@ -468,8 +484,13 @@ impl Record {
             self.wake = None;
         }
         if self.wake_deadline().is_some_and(|deadline| now >= deadline) {
-            let limit = self.spec.start_timeout;
-            self.fail(format!("it was not ready after {}", span::human(limit)), now);
+            let ours = self.wake.as_ref().is_some_and(|wake| wake.ours);
+            self.never_ready |= ours && self.is_up_or_coming();
+            let mut reason = format!("it was not ready after {}", span::human(self.spec.start_timeout));
+            if self.silent > 0 {
+                reason = format!("{reason}: {}", self.silence);
+            }
+            self.fail(reason, now);
         }
     }
 
@@ -505,6 +526,7 @@ impl Record {
             return false;
         }
         self.ready_run = run_of(&self.believed).cloned();
+        self.never_ready = false;
         self.failure = None;
         if self.spec.players == Players::Connections && self.seats.is_empty() {
             self.idle_since = Some(now);

@@ -13,6 +13,8 @@ use crate::name::HostName;
 use crate::service::tests::spec;
 use crate::service::{Endpoint, Players, Running, Service, Snapshot, Spec};
 
+#[path = "failing.rs"]
+mod failing;
 #[path = "proving.rs"]
 mod proving;
 /// What only goes wrong when two things happen at once.

@@ -47,7 +47,7 @@ impl Wake {
 pub struct Sleep {
     /// The service's name
     name: String,
-    /// Even if players are in it
+    /// Even if players are in it, or may be
     #[arg(long)]
     force: bool,
     #[command(flatten)]

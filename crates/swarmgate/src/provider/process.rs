@@ -27,7 +27,7 @@ use crate::keeper::files::{self, KEEPER_LOCK, is_locked, millis};
 use crate::keeper::output::{self, Follow};
 use keepers::{Found, Keepers};
 
-pub const ID: SourceId = "process";
+pub const ID: SourceId = ServiceId::LOCAL;
 /// How often to look even if nothing was reported.
 const AT_LEAST: Duration = Duration::from_secs(5);
 

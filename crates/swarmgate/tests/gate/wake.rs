@@ -121,6 +121,31 @@ async fn a_join_during_a_stop_waits_for_the_save_and_then_starts_again() {
 }
 
 #[tokio::test]
+async fn a_server_that_listens_elsewhere_fails_in_words_and_goes_when_it_is_told_to() {
+    let home = Home::new();
+    std::fs::create_dir_all(home.path().join("mc")).unwrap();
+    let (address, mut idle) = (local(free_port()), tokio::process::Command::new("sleep"));
+    idle.arg("600");
+    let keys = "start_timeout = \"3s\"\ncooldown = \"60s\"\nstop = \"\"";
+    let server = format!(
+        "[server.mc]\nhosts = [\"mc.example.com\"]\naddress = \"{address}\"\ndirectory = \"mc\"\n{keys}\n{}",
+        as_toml(&idle)
+    );
+    home.write(&Config::of(server));
+    let gate = home.start().await;
+    let why = format!("it was not ready after 3s: {address} refuses connections");
+    let told = refusal(&Client::to(gate.address), "mc.example.com", "Ann").await;
+    assert_contains(&told, &why);
+    let failed = gate.until("mc", "nobody waiting", |service| service["seats"] == 0).await;
+    assert_eq!((&failed["state"], &failed["reason"]), (&"failed".into(), &why.into()));
+    let hint = "it still runs; `swarmgate sleep mc` stops it; see `swarmgate output mc`";
+    assert_eq!(failed["problems"][0], hint);
+    assert_contains(&gate.log(), hint);
+    assert_eq!(gate.control("POST", "/v1/services/mc/pin/asleep", "").await.0, 200);
+    gate.until_state("mc", "asleep").await;
+}
+
+#[tokio::test]
 async fn a_failed_start_is_told_at_once_and_tried_again_after_a_while() {
     let home = Home::new();
     let keys = "max_restarts = 0\ncooldown = \"4s\"";

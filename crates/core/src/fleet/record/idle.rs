@@ -25,7 +25,8 @@ impl Record {
         if !runs || self.is_falling_asleep() {
             return Err(CommandError::NotNow(id(), self.shown.word()));
         }
-        let uncounted = matches!(self.believed, State::Running(_)) && self.online.is_none();
+        let uncounted =
+            matches!(self.believed, State::Running(_)) && self.online.is_none() && !self.never_ready;
         let (seats, online) = (self.seats.len(), self.online.unwrap_or(0));
         if force {
             Ok(())
@@ -54,7 +55,8 @@ impl Record {
         due
     }
 
-    /// It has been empty for its whole idle time, and nothing speaks against sleep.
+    /// It has been empty for its whole idle time, or is to be kept down and never came up, and nothing speaks
+    /// against sleep.
     ///
     /// With the game's own count, `idle_since` only stands between two answers of "nobody", and this is
     /// asked right after one: an old answer never puts a server to sleep.
@@ -63,9 +65,9 @@ impl Record {
             Players::Connections => true,
             Players::Game => self.empty_at == Some(now),
         };
-        self.may_sleep(now)
-            && fresh
-            && self.idle_since.is_some_and(|since| now.since(since) >= self.idle_time())
+        let unwanted = self.never_ready && self.wanted == Wanted::Asleep;
+        let idle = self.idle_since.is_some_and(|since| now.since(since) >= self.idle_time());
+        self.may_stop(now) && (unwanted || (self.is_ready() && fresh && idle))
     }
 
     pub(in crate::fleet) fn count(&mut self, online: Option<u32>, now: Moment) {
@@ -82,7 +84,7 @@ impl Record {
         }
     }
 
-    pub(in crate::fleet) fn may_sleep(&self, now: Moment) -> bool {
+    fn may_stop(&self, now: Moment) -> bool {
         let asked = match self.sleep {
             Sleep::No => false,
             Sleep::RetryAt(at) => now < at,
@@ -96,7 +98,6 @@ impl Record {
             && self.stale.is_none()
             && self.wake.is_none()
             && self.seats.is_empty()
-            && self.is_ready()
     }
 
     /// When it sleeps by the gate's own count; the game's answers are decided on as they come.
@@ -106,7 +107,7 @@ impl Record {
             Sleep::RetryAt(retry) => idle.max(retry),
             Sleep::No | Sleep::Due | Sleep::Asked => idle,
         };
-        (self.spec.players == Players::Connections && self.may_sleep(at)).then_some(at)
+        (self.spec.players == Players::Connections && self.may_stop(at) && self.is_ready()).then_some(at)
     }
 
     pub(in crate::fleet) fn sleeps_at(&self) -> Option<Moment> {

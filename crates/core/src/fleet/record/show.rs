@@ -53,6 +53,7 @@ impl Record {
     /// Why it is in the state it has just come to.
     fn why(&mut self) -> String {
         let cause = std::mem::take(&mut self.cause);
+        let hint = self.after_failure().map(|hint| format!("; {hint}")).unwrap_or_default();
         let reason = match &self.shown {
             State::Running(_) if self.scalable => "the game answers",
             State::Running(_) => "it has an address",
@@ -63,7 +64,22 @@ impl Record {
             | State::Failed { .. }
             | State::Unknown { .. }) => state.reason().unwrap_or_default(),
         };
-        if cause.is_empty() { reason.to_owned() } else { format!("{cause}: {reason}") }
+        if cause.is_empty() { format!("{reason}{hint}") } else { format!("{cause}: {reason}{hint}") }
+    }
+
+    /// Where its owner finds out more of a failed start, and what is left of it.
+    fn after_failure(&self) -> Option<String> {
+        let is_failed = |state: &State| matches!(state, State::Failed { .. });
+        // Where its source says that it failed, it says why.
+        if !is_failed(&self.shown) || is_failed(&self.believed) {
+            return None;
+        }
+        let name = &self.id.name;
+        let runs = matches!(self.believed, State::Running(_));
+        let stop = runs.then(|| format!("it still runs; `swarmgate sleep {name}` stops it"));
+        let see = self.id.is_local().then(|| format!("see `swarmgate output {name}`"));
+        let hints: Vec<String> = stop.into_iter().chain(see).collect();
+        (!hints.is_empty()).then(|| hints.join("; "))
     }
 
     pub(in crate::fleet) fn target(&self) -> Option<Target> {
@@ -96,6 +112,7 @@ impl Record {
             let so = if awake { ", so it is kept awake" } else { "" };
             problems.push(format!("the game does not answer a status ping ({}){so}", self.silence));
         }
+        problems.extend(self.after_failure());
         problems.extend(self.unstopped.as_ref().map(|why| format!("it could not be stopped: {why}")));
         if matches!(&self.believed, State::Running(running) if running.endpoints.is_empty()) {
             problems.push("it runs, but at no address the gate can reach".to_owned());
