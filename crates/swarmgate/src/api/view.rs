@@ -30,6 +30,9 @@ pub struct ServiceView {
     pub sleeps_in_seconds: Option<u64>,
     /// When it is started again after a crash.
     pub restarts_in_seconds: Option<u64>,
+    /// A start has been asked for and is not over; one that stops first is started once it has stopped.
+    #[serde(default)]
+    pub waking: bool,
     /// How much longer a start under way usually takes, or how long one takes.
     pub eta_seconds: Option<u64>,
     pub last_failure: Option<String>,
@@ -62,6 +65,7 @@ impl ServiceView {
             endpoints: endpoints.iter().map(ToString::to_string).collect(),
             sleeps_in_seconds: report.sleeps_at.map(|at| now.until(at).as_secs()),
             restarts_in_seconds: restarts,
+            waking: report.waking,
             eta_seconds: face.eta(now).map(|eta| eta.as_secs()),
             last_failure: report.last_failure.clone(),
             problems: report.problems.clone(),

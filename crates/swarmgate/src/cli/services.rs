@@ -162,6 +162,9 @@ fn doing(service: &ServiceView) -> String {
         Pin::Asleep => ", pinned asleep",
     };
     match &service.reason {
+        None if service.state == "stopping" && service.waking => {
+            format!("stopping (it starts again once it has stopped){pinned}")
+        }
         Some(reason) => format!("{} ({reason}){pinned}", service.state),
         None => format!("{}{pinned}", service.state),
     }

@@ -50,7 +50,7 @@ async fn a_service_is_shown_whole() {
     let expected = json!({
         "name": "mc", "source": "process", "hosts": ["mc.example.com"], "default": false, "state": "asleep",
         "reason": null, "pin": "none", "since_seconds": asleep["since_seconds"], "seats": 0, "players": null, "endpoints": [],
-        "sleeps_in_seconds": null, "restarts_in_seconds": null, "eta_seconds": null, "last_failure": null,
+        "sleeps_in_seconds": null, "restarts_in_seconds": null, "waking": false, "eta_seconds": null, "last_failure": null,
         "problems": [],
     });
     assert_eq!(asleep, expected);

@@ -114,6 +114,11 @@ async fn a_join_during_a_stop_waits_for_the_save_and_then_starts_again() {
     });
     slept.await;
     assert_eq!(gate.service("mc").await["state"], "stopping");
+    let woken = gate.home().command(&["wake", "mc", "--config", "swarmgate.toml"]).output().await.unwrap();
+    assert_contains(
+        &String::from_utf8_lossy(&woken.stdout),
+        "mc is stopping (it starts again once it has stopped)",
+    );
     let mut ann = play(gate.address, "mc.example.com", "Ann").await;
     assert_playing(&mut ann).await;
     assert_eq!(server.history(), ["start", "stop", "saved", "start"]);
