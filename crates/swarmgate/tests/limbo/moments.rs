@@ -6,23 +6,30 @@ use swarmgate_testkit::client::Connection;
 use swarmgate_testkit::player::Passport;
 use swarmgate_testkit::vanilla::Phase;
 use swarmgate_testkit::wait::until;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 use crate::common::{Gate, Home, LIMIT, Server};
-use crate::{follow, gate, rounds, server, slowly, waiting};
+use crate::{follow, gate, player, rounds, server, slowly, waiting};
 
-/// Ready as soon as it is started: how much of the journey that leaves is the machine's affair.
+/// Everybody stops reading somewhere, and goes on when the server is up.
 #[tokio::test]
 async fn the_server_is_ready_between_the_login_and_the_game() {
-    let (home, mc, gate) = site(&["START_DELAY_MS=0"]).await;
-    // The client reads so many bytes, and goes on when the server is up: from before its login's success to
-    // deep in the packets of the world. Then at random.
+    let (home, mc, gate) = site(&[&start_delay(3000, 15_000)]).await;
+    // From before the login's success to deep in the packets of the world. Then at random.
     let stops = [0, 1, 5, 20, 25, 26, 27, 40, 70, 100, 500, 1500, 3000];
-    for round in 0..rounds(stops.len(), 1000) {
-        let stop = stops.get(round).copied().unwrap_or(round * 7919 % 4000);
-        // Nobody is sent back more than twice a minute: everybody comes once.
-        let player = slowly(&gate, 772, "mc.example.com", &format!("P{round}"));
-        let playing = stalled(&gate, &player, stop).await;
-        drop(playing);
+    for batch in 0..rounds(1, 10) {
+        let (up, is_up) = watch::channel(false);
+        let mut crowd = JoinSet::new();
+        for number in 0..rounds(stops.len(), 100) {
+            let stop = stops.get(number).copied().unwrap_or((100 * batch + number) * 7919 % 4000);
+            let (passport, is_up) =
+                (slowly(&gate, 772, "mc.example.com", &format!("P{batch}x{number}")), is_up.clone());
+            crowd.spawn(async move { stalled(&passport, stop, is_up).await });
+        }
+        gate.until_state("mc", "running").await;
+        up.send_replace(true);
+        drop(crowd.join_all().await);
         asleep(&gate).await;
     }
     assert!(!mc.is_corrupted());
@@ -30,7 +37,7 @@ async fn the_server_is_ready_between_the_login_and_the_game() {
 }
 
 /// Reads so many bytes, waits for the server, goes on.
-async fn stalled(gate: &Gate, passport: &Passport, stop: usize) -> Connection {
+async fn stalled(passport: &Passport, stop: usize, mut is_up: watch::Receiver<bool>) -> Connection {
     let mut player = passport.connect(LIMIT).await.unwrap();
     let mut looks = 0;
     loop {
@@ -43,7 +50,7 @@ async fn stalled(gate: &Gate, passport: &Passport, stop: usize) -> Connection {
             .await
             .unwrap_or_else(|error| panic!("stopped at {stop}: {error}"));
         if looks == stop + 1 {
-            gate.until_state("mc", "running").await;
+            is_up.wait_for(|up| *up).await.unwrap();
         }
         match phase {
             Phase::LoggedIn => player.acknowledge().await.unwrap(),
@@ -85,31 +92,66 @@ async fn a_player_who_leaves_at_any_moment_leaves_nothing_behind() {
     drop(home);
 }
 
-/// Transferred, but gone: the server that was woken is not kept awake by a ghost.
+/// Transferred, but gone: the server that was woken is not kept awake by ghosts.
 #[tokio::test]
-async fn a_player_who_leaves_during_the_transfer_holds_no_seat_for_long() {
-    let (home, _mc, gate) = site(&["START_DELAY_MS=1500"]).await;
-    let mut ann = waiting(&slowly(&gate, 775, "mc.example.com", "Ann")).await;
-    ann.until_transferred(LIMIT).await.unwrap();
-    drop(ann);
-    gate.until("mc", "no seat", |service| service["seats"] == 0).await;
+async fn players_who_leave_during_the_transfer_hold_no_seat_for_long() {
+    let (home, _mc, gate) = site(&[&start_delay(3000, 40_000)]).await;
+    for batch in 0..rounds(1, 2) {
+        let mut crowd = JoinSet::new();
+        for number in 0..rounds(12, 500) {
+            let passport = player(&gate, 775, "mc.example.com", &format!("P{batch}x{number}"));
+            crowd.spawn(async move { leave_during_the_transfer(&passport, number).await });
+        }
+        crowd.join_all().await;
+        gate.until("mc", "no seat", |service| service["seats"] == 0).await;
+        asleep(&gate).await;
+    }
     drop(home);
+}
+
+async fn leave_during_the_transfer(passport: &Passport, how: usize) {
+    let mut player = waiting(passport).await;
+    if how % 4 == 0 {
+        // Somewhere among the last bytes.
+        let mut left = how / 4;
+        let word = player.until("a few bytes more", LIMIT, |game| {
+            left = left.saturating_sub(1);
+            (left == 0 || game.phase() == Phase::Over).then_some(())
+        });
+        word.await.unwrap();
+        return;
+    }
+    player.until_transferred(LIMIT).await.unwrap();
+    match how % 4 {
+        1 => player.into_connection().reset(),
+        2 => drop(player),
+        // On the way back.
+        _ => drop(player.follow(LIMIT).await.unwrap()),
+    }
 }
 
 #[tokio::test]
 async fn two_joins_of_one_name_both_end() {
-    let (home, mc, gate) = site(&["START_DELAY_MS=2500"]).await;
-    let ann = slowly(&gate, 775, "mc.example.com", "Ann");
-    let first = waiting(&ann).await;
-    let second = waiting(&ann).await;
-    let mut playing = vec![];
-    for player in [second, first] {
-        playing.push(follow(player, LIMIT).await);
+    let (home, mc, gate) = site(&[&start_delay(3000, 40_000)]).await;
+    for batch in 0..rounds(1, 4) {
+        let mut crowd = JoinSet::new();
+        for number in 0..2 * rounds(6, 250) {
+            // Each name twice, at the same moment.
+            let ann = player(&gate, 775, "mc.example.com", &format!("P{batch}x{}", number / 2));
+            crowd.spawn(async move { follow(waiting(&ann).await, LIMIT).await });
+        }
+        let playing = crowd.join_all().await;
+        assert_eq!(mc.starts(), batch + 1);
+        drop(playing);
+        gate.until("mc", "no seat", |service| service["seats"] == 0).await;
+        asleep(&gate).await;
     }
-    assert_eq!(mc.starts(), 1);
-    drop(playing);
-    gate.until("mc", "no seat", |service| service["seats"] == 0).await;
     drop(home);
+}
+
+/// Long enough for everybody to be there before.
+fn start_delay(usual: usize, long: usize) -> String {
+    format!("START_DELAY_MS={}", rounds(usual, long))
 }
 
 async fn site(settings: &[&str]) -> (Arc<Home>, Server, Gate) {
