@@ -16,6 +16,7 @@ use swarmgate_minecraft::limbo::{Guest, Scene, Session, Stage, forwarding};
 use swarmgate_minecraft::proxy_header::{self, Version};
 use swarmgate_minecraft::status::{self, Responder, StatusAnswer, StatusSummary};
 use swarmgate_minecraft::text::{Component, plain_of};
+use swarmgate_minecraft::version::Protocol;
 use swarmgate_minecraft::{legacy, login, nbt, srv};
 
 /// Long enough for everything that matters, short enough to be parsed once per byte.
@@ -108,7 +109,7 @@ pub fn client(data: &[u8]) {
 
 /// A waiting client's bytes, in every stage and protocol: however they are split, they lead to the same.
 pub fn limbo(data: &[u8]) {
-    let Some(([protocol, stage], data)) = data.split_first_chunk() else { return };
+    let Some(([protocol, choice], data)) = data.split_first_chunk() else { return };
     let guest = Guest {
         protocol: 766 + i32::from(protocol % 12),
         name: "Ann".to_owned(),
@@ -118,10 +119,11 @@ pub fn limbo(data: &[u8]) {
     let story = |pieces: std::slice::Chunks<'_, u8>| {
         let now = Duration::from_secs(1);
         let mut session = Session::new(&guest, now).expect("a protocol with a limbo");
-        let stage = stage % 4;
+        let stage = choice % 4;
         if stage >= 1 {
-            // Acknowledged, and without packs.
-            session.receive(b"\x01\x03\x02\x07\0", now).expect("a client's way");
+            // Acknowledged; and without packs, or with the game's own.
+            session.receive(b"\x01\x03", now).expect("a client's way");
+            session.receive(&packs(guest.protocol, *choice >= 4), now).expect("a client's way");
         }
         if stage >= 2 {
             session.enter(now);
@@ -146,6 +148,17 @@ pub fn limbo(data: &[u8]) {
     };
     assert_eq!(story(data.chunks(1)), story(data.chunks(LONGEST.max(data.len()))));
     _ = forwarding::answer(data, 1, b"secret");
+}
+
+/// What a client says to the offer of packs.
+fn packs(protocol: i32, own: bool) -> Vec<u8> {
+    let release = Protocol(protocol).releases().last().filter(|_| own);
+    let mut body = vec![7, u8::from(release.is_some())];
+    for text in release.into_iter().flat_map(|release| ["minecraft", "core", release]) {
+        body.push(u8::try_from(text.len()).expect("a short text"));
+        body.extend(text.bytes());
+    }
+    [vec![u8::try_from(body.len()).expect("a short packet")], body].concat()
 }
 
 /// A server's bytes as a client reads them, and a client's as the gate does.
