@@ -9,6 +9,7 @@
     reason = "this is how a test fails"
 )]
 
+mod alerts;
 mod failing;
 mod network;
 mod nodes;
