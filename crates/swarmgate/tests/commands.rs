@@ -120,10 +120,10 @@ async fn programs_are_told_what_went_wrong_in_the_same_way_by_every_command() {
         })
         .collect();
     cases.extend([
-        (vec!["services", "--config", nowhere, "--json"], 1, "config_unreadable", false),
+        (vec!["services", "--config", nowhere, "--json"], 1, "config_unreadable", true),
         (vec!["services", "--config", &bad, "--json"], 1, "config_bad", false),
-        (vec!["run", "--config", nowhere, "--json"], 1, "config_unreadable", false),
-        (vec!["check", nowhere, "--json"], 1, "config_unreadable", false),
+        (vec!["run", "--config", nowhere, "--json"], 1, "config_unreadable", true),
+        (vec!["check", nowhere, "--json"], 1, "config_unreadable", true),
         (vec!["explain", "--from", nowhere, "--json"], 1, "failed", false),
         (vec!["ping", &server, "--json"], 2, "refused", true),
         (vec!["join", &server, "--json"], 2, "refused", true),
