@@ -121,6 +121,8 @@ pub enum Stage {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Alerts {
     cases: BTreeMap<Subject, Case>,
+    /// The sources that have been looked at.
+    seen: BTreeSet<SourceId>,
 }
 
 /// All troubles of one subject.
@@ -158,7 +160,8 @@ struct Open {
 }
 
 impl Alerts {
-    /// Everything there is in `source`, as a look has shown it. What is not there is gone.
+    /// Everything there is in `source`, as a look has shown it. What is not there is gone, and what the first look shows
+    /// to be over was so before.
     pub fn saw(&mut self, source: SourceId, sights: Vec<Sight>, now: Moment) -> Vec<Alert> {
         let answers =
             Sight { subject: Subject::Source(source), condition: Condition::Well, troubles: vec![] };
@@ -172,9 +175,10 @@ impl Alerts {
                 troubles: vec![],
             })
             .collect();
+        let first = self.seen.insert(source);
         let mut alerts = Vec::new();
         for sight in sights.into_iter().chain(gone).chain([answers]) {
-            alerts.extend(self.note(source, sight, now));
+            alerts.extend(self.note(source, sight, first, now));
         }
         alerts.extend(self.tick(now));
         alerts
@@ -188,7 +192,8 @@ impl Alerts {
         let (kind, what) = (Kind::SourceLost, why.to_owned());
         let lost = Trouble { kind, what, when: When::Lasting, run: None };
         let (subject, condition) = (Subject::Source(source), Condition::Moving);
-        let mut alerts = self.note(source, Sight { subject, condition, troubles: vec![lost] }, now);
+        let sight = Sight { subject, condition, troubles: vec![lost] };
+        let mut alerts = self.note(source, sight, false, now);
         alerts.extend(self.tick(now));
         alerts
     }
@@ -204,13 +209,13 @@ impl Alerts {
         self.cases.values().filter_map(Case::next_deadline).min()
     }
 
-    fn note(&mut self, source: SourceId, sight: Sight, now: Moment) -> Vec<Alert> {
+    fn note(&mut self, source: SourceId, sight: Sight, first: bool, now: Moment) -> Vec<Alert> {
         match self.cases.get_mut(&sight.subject) {
-            Some(case) => case.note(sight, now),
+            Some(case) => case.note(sight, first, now),
             None if sight.troubles.is_empty() => Vec::new(),
             None => {
                 let case = self.cases.entry(sight.subject.clone()).or_insert(Case::new(source));
-                case.note(sight, now)
+                case.note(sight, first, now)
             }
         }
     }
@@ -228,7 +233,13 @@ impl Case {
         }
     }
 
-    fn note(&mut self, Sight { subject, condition, troubles }: Sight, now: Moment) -> Vec<Alert> {
+    /// `first`: nobody has looked before, so that what is over counts as told.
+    fn note(
+        &mut self,
+        Sight { subject, condition, troubles }: Sight,
+        first: bool,
+        now: Moment,
+    ) -> Vec<Alert> {
         self.peace = match condition {
             Condition::Well | Condition::AtRest if troubles.is_empty() => {
                 let kept = self.peace.filter(|(_, before)| *before == condition);
@@ -244,7 +255,8 @@ impl Case {
                 When::Since(times) => alerts.extend(self.happened(&subject, trouble, times, now)),
                 When::Lasting => {
                     let kind = trouble.kind;
-                    let new = || Lasting { since: now, counted: false, trouble: trouble.clone() };
+                    let counted = first && kind.is_an_end();
+                    let new = || Lasting { since: now, counted, trouble: trouble.clone() };
                     self.lasting.entry(kind).or_insert_with(new).trouble = trouble.clone();
                 }
             }
@@ -365,6 +377,21 @@ impl Kind {
             | Self::KilledSaving
             | Self::PublicationConflict
             | Self::PublicationForbidden => Duration::ZERO,
+        }
+    }
+
+    /// Whether a look shows it of a run that may have ended long ago.
+    const fn is_an_end(self) -> bool {
+        match self {
+            Self::GaveUp | Self::KilledSaving => true,
+            Self::Crashed
+            | Self::OutOfMemory
+            | Self::Unhealthy
+            | Self::CannotStart
+            | Self::CannotBePlaced
+            | Self::SourceLost
+            | Self::PublicationConflict
+            | Self::PublicationForbidden => false,
         }
     }
 

@@ -76,9 +76,10 @@ fn each_kind_is_told_on_its_own() {
             ],
         )
     };
-    let told = alerts.saw(SWARM, both(), at(0));
+    alerts.saw(SWARM, well(), at(0));
+    let told = alerts.saw(SWARM, both(), at(1));
     assert_eq!(titles(&told), ["mc crashed", "mc is down and is not started again"]);
-    assert_eq!(alerts.saw(SWARM, both(), at(1)), [], "it lasts, and the crash is counted later");
+    assert_eq!(alerts.saw(SWARM, both(), at(2)), [], "it lasts, and the crash is counted later");
 }
 
 #[test]
@@ -90,7 +91,7 @@ fn what_does_not_last_is_not_told() {
     let mut alerts = Alerts::default();
     let told = watch(&mut alerts, 0, (0..20).map(|_| pending()).chain((0..600).map(|_| well())));
     assert_eq!(told, []);
-    assert_eq!(alerts, Alerts::default(), "and nothing is remembered of it");
+    assert_eq!(alerts.cases, BTreeMap::new(), "and nothing is remembered of it");
     alerts.saw(SWARM, pending(), at(1000));
     assert_eq!(alerts.next_deadline(), Some(at(1030)));
     assert_eq!(titles(&alerts.tick(at(1030))), ["mc fits on no node"]);
@@ -110,9 +111,25 @@ fn sleep_and_removal_end_a_trouble_too() {
 #[test]
 fn minutes_that_are_lost_stay_lost() {
     let mut alerts = Alerts::default();
+    alerts.saw(SWARM, well(), at(0));
     let killed = sight(Condition::AtRest, vec![Trouble::lasting(Kind::KilledSaving, "killed")]);
     assert_eq!(titles(&alerts.saw(SWARM, killed, at(0))), ["mc was killed while it was stopping"]);
     assert_eq!(watch(&mut alerts, 1, (0..1000).map(|_| well())), []);
+}
+
+#[test]
+fn what_was_over_before_the_first_look_is_told_when_it_comes_again() {
+    for (kind, title) in [
+        (Kind::KilledSaving, "mc was killed while it was stopping"),
+        (Kind::GaveUp, "mc is down and is not started again"),
+    ] {
+        let ended = || sight(Condition::AtRest, vec![Trouble::lasting(kind, "long ago")]);
+        let mut alerts = Alerts::default();
+        alerts.lost(SWARM, "no answer yet", at(0));
+        assert_eq!(watch(&mut alerts, 1, (0..100).map(|_| ended())), []);
+        let told = watch(&mut alerts, 101, [well()].into_iter().chain((0..100).map(|_| ended())));
+        assert_eq!(told.into_iter().map(|(_, title)| title).collect::<Vec<_>>(), [title]);
+    }
 }
 
 #[test]
@@ -143,7 +160,7 @@ fn a_relapse_must_keep_the_peace_for_longer() {
     assert_eq!(told.iter().filter(|title| *title == "mc has recovered").count(), 1, "{told:?}");
     // A day of peace, and it starts from the beginning.
     watch(&mut alerts, 3600, (0..100_000).map(|_| well()));
-    assert_eq!(alerts, Alerts::default());
+    assert_eq!(alerts.cases, BTreeMap::new());
 }
 
 /// What may be seen of one service.

@@ -62,7 +62,7 @@ pub enum Login {
 pub enum Format {
     /// Alerts, in the gate's own JSON.
     Alerts,
-    /// Players who connect and disconnect and routes that come and go, as mc-router tells them; no alerts.
+    /// Players who connect and disconnect, as mc-router tells of them; no alerts and no routes.
     McRouter,
 }
 
@@ -72,9 +72,9 @@ impl Notify {
 
     pub(super) fn read(mut section: Section<'_, '_>) -> Self {
         let notify = Self {
-            targets: section.list("urls", Target::parse).unwrap_or_default(),
+            targets: section.addresses("urls", Target::parse).unwrap_or_default(),
             targets_file: section.path("urls_file"),
-            log: section.list("log_urls", Target::parse).unwrap_or_default(),
+            log: section.addresses("log_urls", Target::parse).unwrap_or_default(),
             services: section
                 .choice("services", &[("all", Watched::All), ("labelled", Watched::Labelled)])
                 .unwrap_or_default(),
@@ -344,6 +344,20 @@ mod tests {
     fn nothing_of_an_address_is_shown() {
         let target = read("pushover://secret@secret");
         assert_eq!(format!("{target:?} {:?}", target.messenger), "pushover(***) ***");
+    }
+
+    #[test]
+    fn one_text_holds_some_with_commas_in_them() {
+        let text = "pushover://T@U/?devices=phone,tablet, discord://t@1,generic+http://h/x?a=1,2\nntfy://h/t";
+        let config =
+            crate::config::parse("", &[crate::config::Override::from_flag("test", "notify.urls", text)]);
+        let targets = config.unwrap().config.notify.targets;
+        let kinds: Vec<&str> = targets.iter().map(Target::kind).collect();
+        assert_eq!(kinds, ["pushover", "discord", "webhook", "ntfy"]);
+        assert!(
+            matches!(&targets[0].messenger, Messenger::Pushover { devices: Some(devices), .. } if devices == "phone,tablet")
+        );
+        assert_eq!(targets[2].url.as_str(), "http://h/x?a=1,2");
     }
 
     #[test]

@@ -167,6 +167,16 @@ impl<'r, 't> Section<'r, 't> {
         self.placed_list(name, parse).map(|list| list.into_iter().map(|(_, value)| value).collect())
     }
 
+    /// As [`Section::list`], of addresses, which may have commas in them.
+    pub(super) fn addresses<T>(
+        &mut self,
+        name: &'static str,
+        parse: impl Fn(&str) -> Result<T, Fault>,
+    ) -> Option<Vec<T>> {
+        let parts = self.parts_by(name, value::addresses)?;
+        Some(self.parsed(name, parts, parse).into_iter().map(|(_, value)| value).collect())
+    }
+
     /// As [`Section::list`], with where each part stands.
     pub(super) fn placed_list<T>(
         &mut self,
@@ -335,9 +345,17 @@ impl<'r, 't> Section<'r, 't> {
 
     /// The parts of a list or text that are not blank.
     fn parts(&mut self, name: &'static str) -> Option<Vec<(Place, String)>> {
+        self.parts_by(name, |text| value::parts(text).map(str::to_owned).collect())
+    }
+
+    fn parts_by(
+        &mut self,
+        name: &'static str,
+        split: impl Fn(&str) -> Vec<String>,
+    ) -> Option<Vec<(Place, String)>> {
         let (value, place) = self.value(name)?;
         let mut parts = match value.as_str() {
-            Some(text) => value::parts(text).map(|part| (place.clone(), part.to_owned())).collect(),
+            Some(text) => split(text).into_iter().map(|part| (place.clone(), part)).collect(),
             None => self.strings(name, value, &place)?,
         };
         parts.retain(|(_, part)| !part.trim().is_empty());

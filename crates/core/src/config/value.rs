@@ -158,6 +158,26 @@ pub fn parts(text: &str) -> impl Iterator<Item = &str> {
     text.split([',', '\n']).map(str::trim).filter(|part| !part.is_empty())
 }
 
+/// The addresses of `a, b`, separated as [`parts`] are. A comma may also stand within one: what follows it and has no
+/// `://` is no address of its own.
+pub fn addresses(text: &str) -> Vec<String> {
+    let mut addresses: Vec<String> = Vec::new();
+    for line in text.lines() {
+        let mut in_line = Vec::<String>::new();
+        for part in parts(line) {
+            match in_line.last_mut() {
+                Some(last) if !part.contains("://") => {
+                    last.push(',');
+                    last.push_str(part);
+                }
+                Some(_) | None => in_line.push(part.to_owned()),
+            }
+        }
+        addresses.extend(in_line);
+    }
+    addresses
+}
+
 /// The candidate that `typed` was most likely meant to be, if any is close.
 pub fn nearest<'a>(typed: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // Bounded: the distance costs time per pair of characters.

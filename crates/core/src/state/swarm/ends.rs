@@ -19,6 +19,9 @@ use crate::service::ServiceId;
 use crate::state::KILLED_CODE;
 use crate::state::sight::of_problems;
 
+/// Swarm's words for a task on a node that its service's constraints leave out since.
+const NO_LONGER_FITS: &str = "no longer meets constraints";
+
 /// Follows the ends of tasks from one listing to the next.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ends {
@@ -92,8 +95,30 @@ fn sight(
     Sight { subject, condition: condition(&believed), troubles: ends.chain(lasting(&believed)).collect() }
 }
 
+/// A global service without a node that may run it: drained, or without the label it asks for. That was meant.
+fn has_no_node(believed: &Believed) -> bool {
+    match believed.belief {
+        Belief::Stuck => believed.replicas.is_none(),
+        Belief::Failed => believed.replicas.is_none() && believed.reason.contains(NO_LONGER_FITS),
+        Belief::Removed
+        | Belief::Unknown
+        | Belief::Job
+        | Belief::Stopping
+        | Belief::Asleep
+        | Belief::Running
+        | Belief::Waking
+        | Belief::Pending
+        | Belief::Starting
+        | Belief::Replacing
+        | Belief::RestartDelay { .. }
+        | Belief::Transition
+        | Belief::Finished => false,
+    }
+}
+
 fn condition(believed: &Believed) -> Condition {
     match believed.belief {
+        _ if has_no_node(believed) => Condition::AtRest,
         Belief::Running => Condition::Well,
         // A job that does not run is done.
         Belief::Asleep | Belief::Finished | Belief::Removed | Belief::Job => Condition::AtRest,
@@ -112,6 +137,7 @@ fn condition(believed: &Believed) -> Condition {
 
 fn lasting(believed: &Believed) -> Option<Trouble> {
     let kind = match believed.belief {
+        _ if has_no_node(believed) => return None,
         Belief::Failed | Belief::Stuck => Kind::GaveUp,
         Belief::Pending => Kind::CannotBePlaced,
         Belief::Removed
@@ -157,7 +183,7 @@ fn end(task: &Task, tasks: &[Task], nodes: &[Node], hints: &Hints) -> Option<Tro
         TaskState::Failed if err.contains("starting container failed") => (Kind::CannotStart, err.to_owned()),
         TaskState::Failed => (Kind::Crashed, crash(err, code)),
         // Somebody took a label from its node: it was meant, and is placed anew.
-        TaskState::Rejected if err.contains("no longer meets constraints") => return None,
+        TaskState::Rejected if err.contains(NO_LONGER_FITS) => return None,
         TaskState::Rejected if err.contains("No such image") => {
             let why = "is not on the node, and could not be pulled";
             (Kind::CannotStart, format!("{err}: its image {why}"))
@@ -314,6 +340,27 @@ mod tests {
         saw(&mut ends, Hints::default(), true, &survey(1, vec![task("mc", "running", "running")]));
         assert_eq!(since(&saw(&mut ends, Hints::default(), true, &crashed())), 1);
         assert_eq!(since(&saw(&mut ends, Hints::default(), true, &crashed())), 0);
+    }
+
+    #[test]
+    fn a_global_service_rests_where_every_node_is_drained_or_without_its_label() {
+        let evicted = |state: &str, err: &str| {
+            let mut task = task("mc", state, "shutdown");
+            task["Status"]["Err"] = err.into();
+            vec![task]
+        };
+        for (tasks, rests) in [
+            (vec![], true),
+            (evicted("shutdown", ""), true),
+            (evicted("rejected", "assigned node no longer meets constraints"), true),
+            (evicted("failed", "task: non-zero exit (1)"), false),
+        ] {
+            let mut survey = survey(1, tasks.clone());
+            survey.services[0]["Spec"]["Mode"] = json!({"Global": {}});
+            let sight = saw(&mut Ends::default(), Hints::default(), true, &survey).remove(0);
+            let at_rest = (sight.condition, sight.troubles.len()) == (Condition::AtRest, 0);
+            assert_eq!(at_rest, rests, "{tasks:?}: {sight:?}");
+        }
     }
 
     #[test]
