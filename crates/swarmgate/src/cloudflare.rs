@@ -230,7 +230,7 @@ impl Publisher {
     fn tell_services(&mut self, asked: &Asked) {
         let published = asked.all();
         let conflicts =
-            swarmgate_core::publish::wanted::Wanted::new(&published, |host| self.memory.holder(host));
+            swarmgate_core::publish::wanted::Wanted::new(&published, |host| self.memory.holders(host));
         let problems = published
             .into_iter()
             .flat_map(|published| {

@@ -1,5 +1,6 @@
 //! What the gate remembers of its own changes and of how long what it published has been gone, over restarts.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::ingress::Ingress;
 use super::plan::Plan;
 use super::rule::{Key, Written};
-use super::wanted::Wanted;
+use super::wanted::{Host, Wanted};
 use crate::moment::Moment;
 use crate::name::HostPattern;
 
@@ -27,6 +28,9 @@ pub struct Memory {
     /// When absences were last measured, in this run.
     #[serde(skip)]
     measured: Option<Moment>,
+    /// When withdrawals were begun lately, in this run.
+    #[serde(skip)]
+    withdrawals: Vec<Moment>,
 }
 
 /// For whom the gate remembers.
@@ -42,15 +46,29 @@ pub struct Identity {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Known {
-    /// As it is displayed: `swarm/shop_web`.
+    /// Who had it first of those who have it, as it is displayed: `swarm/shop_web`.
     service: Option<String>,
+    /// All who have it; the empty name is one that is not remembered.
+    services: BTreeMap<String, Asking>,
     delete_dns: Option<bool>,
     /// Nobody came to it without saying who they are when that was last seen.
     protected: bool,
     /// Its rules by their paths; empty for every path.
     rules: BTreeMap<String, Texts>,
-    /// How long no service has asked for it, continuously.
+    /// When its withdrawal was last begun, in this run.
+    #[serde(skip)]
+    withdrawn: Option<Moment>,
+}
+
+/// Whether a service asks for a hostname that it has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Asking {
+    /// How long it has not, continuously, as far as is known; `None`: it does.
     absent: Option<Duration>,
+    /// When this was last looked at it did not, for sure.
+    #[serde(skip)]
+    is_gone: bool,
 }
 
 /// What a rule of ours says.
@@ -67,9 +85,14 @@ struct Texts {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Patience {
     pub grace: Duration,
-    /// So many at a time.
+    /// So many within [`TOGETHER`].
     pub most: usize,
 }
+
+/// Withdrawals within this time count as one batch.
+const TOGETHER: Duration = Duration::from_secs(300);
+/// A service that is made anew is back long before this. Until then nobody else gets what it had.
+const MADE_ANEW: Duration = Duration::from_secs(120);
 
 impl Memory {
     /// As it is for the gate that is `of`. What belongs to another tunnel or instance is forgotten; a new build of the
@@ -93,6 +116,22 @@ impl Memory {
     /// The service that asked for `host` last.
     pub fn holder(&self, host: &HostPattern) -> Option<String> {
         self.hosts.get(&host.to_string())?.service.clone()
+    }
+
+    /// The services that have `host`, or had it and may be being made anew; who had it first goes first.
+    pub fn holders(&self, host: &HostPattern) -> Vec<String> {
+        let Some(known) = self.hosts.get(&host.to_string()) else { return Vec::new() };
+        let is_back_soon = |asking: &Asking| asking.absent.is_none_or(|absent| absent < MADE_ANEW);
+        let holders = known.services.iter().filter(|(name, asking)| !name.is_empty() && is_back_soon(asking));
+        let mut holders: Vec<String> = holders.map(|(name, _)| name.clone()).collect();
+        holders.sort_by_key(|name| known.service.as_ref() != Some(name));
+        holders
+    }
+
+    /// Whether something of a wanted hostname may be asked for although it is not now: nothing of it is removed then.
+    pub fn may_return(&self, host: &HostPattern, want: &Host) -> bool {
+        let away = |known: &Known| known.services.keys().any(|service| !want.services.contains(service));
+        !self.settled || self.hosts.get(&host.to_string()).is_some_and(away)
     }
 
     /// Whether anything is remembered of it.
@@ -129,14 +168,33 @@ impl Memory {
     /// How long each hostname has been asked for by nobody.
     pub fn absences(&self) -> impl Iterator<Item = (HostPattern, Duration, Option<&str>)> {
         self.hosts.iter().filter_map(|(host, known)| {
-            Some((HostPattern::parse(host).ok()?, known.absent?, known.service.as_deref()))
+            Some((HostPattern::parse(host).ok()?, known.absent()?, known.service.as_deref()))
         })
     }
 
-    /// Takes note of who asks for what, and says which hostnames have been asked for by nobody for long enough.
+    /// Takes note of who asks for what. To be called whenever that changes, so that no absence seems longer than it was.
     ///
-    /// `ours` are the hostnames with anything of ours. Of a service whose source (`swarm`, …) is not among `answering`
-    /// nothing is known, so nothing of it counts as gone.
+    /// Of a service whose source (`swarm`, …) is not among `answering` nothing is known, so nothing of it counts as gone.
+    pub fn watch(&mut self, wanted: &Wanted, answering: &dyn Fn(Option<&str>) -> bool, now: Moment) {
+        let since = self.measured.replace(now).map_or(Duration::ZERO, |last| now.since(last));
+        let unclear: BTreeSet<String> = wanted.unclear.iter().map(ToString::to_string).collect();
+        for (host, known) in &mut self.hosts {
+            known.is_asked_for(host, wanted);
+            let want = HostPattern::parse(host).ok().and_then(|host| wanted.hosts.get(&host));
+            for (service, asking) in &mut known.services {
+                let source = service.split_once('/').map(|(source, _)| source);
+                let asks = want.is_some_and(|want| want.services.contains(service));
+                let is_gone = !asks && answering(source) && !unclear.contains(service);
+                let was_gone = std::mem::replace(&mut asking.is_gone, is_gone);
+                if is_gone {
+                    let more = if was_gone { since } else { Duration::ZERO };
+                    asking.absent = Some(asking.absent.unwrap_or_default().saturating_add(more));
+                }
+            }
+        }
+    }
+
+    /// The hostnames that have been asked for by nobody for long enough. `ours` are those with anything of ours.
     pub fn observe(
         &mut self,
         wanted: &Wanted,
@@ -145,36 +203,56 @@ impl Memory {
         patience: Patience,
         now: Moment,
     ) -> BTreeSet<HostPattern> {
-        let since = self.measured.replace(now).map_or(Duration::ZERO, |last| now.since(last));
         self.hosts.retain(|host, _| {
             HostPattern::parse(host)
                 .is_ok_and(|host| ours.contains(&host) || wanted.hosts.contains_key(&host))
         });
-        for host in ours.iter().chain(wanted.hosts.keys()) {
+        // One that was never published is not remembered beyond that it is asked for.
+        for host in wanted.hosts.keys() {
             self.hosts.entry(host.to_string()).or_default();
         }
-        // One that was never published is not remembered.
-        for (host, known) in &mut self.hosts {
-            known.is_asked_for(host, wanted);
-        }
-        let unclear: BTreeSet<String> = wanted.unclear.iter().map(ToString::to_string).collect();
-        for (host, known) in &mut self.hosts {
-            if HostPattern::parse(host).is_ok_and(|host| wanted.hosts.contains_key(&host)) {
-                continue;
-            }
-            let service = known.service.as_deref();
-            let source = service.and_then(|service| service.split_once('/')).map(|(source, _)| source);
-            if answering(source) && !service.is_some_and(|service| unclear.contains(service)) {
-                known.absent =
-                    Some(known.absent.map_or(Duration::ZERO, |absent| absent.saturating_add(since)));
+        // Of one that is ours somebody asked for it, even if that is not remembered.
+        for host in ours {
+            let known = self.hosts.entry(host.to_string()).or_default();
+            if known.services.is_empty() {
+                known.services.insert(String::new(), Asking::default());
             }
         }
-        if !self.settled {
-            return BTreeSet::new();
+        self.watch(wanted, answering, now);
+        for (_, known) in self
+            .hosts
+            .iter_mut()
+            .filter(|(host, _)| HostPattern::parse(host).is_ok_and(|host| wanted.hosts.contains_key(&host)))
+        {
+            let stays = |asking: &Asking| asking.absent.is_none_or(|absent| absent < patience.grace);
+            known.services.retain(|_, asking| stays(asking));
         }
-        let mut due: Vec<_> = self.absences().filter(|(_, absent, _)| *absent >= patience.grace).collect();
-        due.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-        due.into_iter().take(patience.most).map(|(host, ..)| host).collect()
+        if self.settled { self.due(patience, now) } else { BTreeSet::new() }
+    }
+
+    /// Of those whose grace is over as many as may be withdrawn now; first those that have not been tried.
+    fn due(&mut self, patience: Patience, now: Moment) -> BTreeSet<HostPattern> {
+        self.withdrawals.retain(|began| now.since(*began) < TOGETHER);
+        let mut room = patience.most.saturating_sub(self.withdrawals.len());
+        let due = self.hosts.iter_mut().filter_map(|(host, known)| {
+            let absent = known.absent().filter(|absent| *absent >= patience.grace)?;
+            Some((known.withdrawn, Reverse(absent), HostPattern::parse(host).ok()?, known))
+        });
+        let mut due: Vec<_> = due.collect();
+        due.sort_by(|a, b| (a.0, a.1, &a.2).cmp(&(b.0, b.1, &b.2)));
+        let mut departed = BTreeSet::new();
+        for (tried, _, host, known) in due {
+            if tried.is_none_or(|tried| now.since(tried) >= TOGETHER) {
+                if room == 0 {
+                    continue;
+                }
+                room -= 1;
+                known.withdrawn = Some(now);
+                self.withdrawals.push(now);
+            }
+            departed.insert(host);
+        }
+        departed
     }
 
     /// Before the rules are written: if the gate ends in between, the next one still knows whose they are.
@@ -187,6 +265,8 @@ impl Memory {
     /// A rule that is ours by what stands beside it, of which the gate has lost its memory.
     pub fn recall(&mut self, key: &Key, text: &str, wanted: &Wanted) {
         self.texts_mut(key, wanted).seen = Some(text.to_owned());
+        // Others may have had it, too.
+        self.known(&key.host, wanted).services.insert(String::new(), Asking::default());
     }
 
     /// After it was read who is asked who they are.
@@ -258,12 +338,18 @@ impl Memory {
 }
 
 impl Known {
+    /// How long nobody has asked for it.
+    fn absent(&self) -> Option<Duration> {
+        let absences: Option<Vec<Duration>> = self.services.values().map(|asking| asking.absent).collect();
+        absences?.into_iter().min()
+    }
+
     fn is_asked_for(&mut self, host: &str, wanted: &Wanted) {
         let asked = HostPattern::parse(host).ok().and_then(|host| wanted.hosts.get(&host));
         if let Some(asked) = asked {
             self.service = Some(asked.service.to_string());
             self.delete_dns = Some(asked.delete_dns);
-            self.absent = None;
+            self.services.extend(asked.services.iter().map(|service| (service.clone(), Asking::default())));
         }
     }
 }

@@ -11,6 +11,8 @@ mod foreign;
 mod judge;
 #[cfg(test)]
 mod model;
+#[cfg(test)]
+mod shared;
 mod show;
 #[cfg(test)]
 mod tests;
@@ -219,6 +221,8 @@ fn misfit(Conflict { key, behind, before }: Conflict) -> (HostPattern, String) {
 struct Draft {
     go: BTreeMap<HostPattern, Go>,
     withdrawals: BTreeMap<HostPattern, Go>,
+    /// What is followed of those that stay as they are.
+    policies: Vec<Step>,
     hosts: BTreeMap<HostPattern, Stand>,
     /// The rules that may be changed or removed.
     ours: BTreeSet<Key>,
@@ -230,6 +234,7 @@ impl Draft {
         let mut draft = Self {
             go: BTreeMap::new(),
             withdrawals: BTreeMap::new(),
+            policies: Vec::new(),
             hosts: judge.leaving(),
             ours: BTreeSet::new(),
             complete: BTreeSet::new(),
@@ -238,11 +243,16 @@ impl Draft {
             let (standing, notes) = match judge.judge(host, want) {
                 Verdict::Go(mut go) => {
                     let notes = std::mem::take(&mut go.notes);
-                    draft.may_change(judge, host);
+                    let kept = judge.kept_rules(host, want);
+                    draft.ours.extend(judge.own_rules(host).into_iter().filter(|key| !kept.contains(key)));
+                    draft.complete.extend(kept.is_empty().then(|| host.clone()));
                     draft.go.insert(host.clone(), go);
                     (Standing::Published, notes)
                 }
-                Verdict::Stay(standing) => (standing, Vec::new()),
+                Verdict::Stay(standing, policies) => {
+                    draft.policies.extend(policies);
+                    (standing, Vec::new())
+                }
                 Verdict::Shut(standing) => {
                     draft.ours.extend(judge.written_rules(host));
                     draft.complete.insert(host.clone());
@@ -289,8 +299,8 @@ impl Draft {
             }
         }
         let rules = self.rules().into_iter().map(|rule| (rule.key.clone(), rule.text())).collect();
-        let Self { go, withdrawals, hosts, complete, .. } = self;
-        let (mut steps, mut records, mut after) = (Vec::new(), Vec::new(), Vec::new());
+        let Self { go, withdrawals, policies: mut steps, hosts, complete, .. } = self;
+        let (mut records, mut after) = (Vec::new(), Vec::new());
         for go in go.into_values() {
             // One tag may be asked for by several.
             steps.extend(go.access.into_iter().filter(|step| !steps.contains(step)).collect::<Vec<_>>());

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-pub use self::path::{PathError, check_path};
+pub use self::path::{PathError, check_path, is_every};
 use super::{Origin, Target};
 use crate::name::{HostName, HostPattern};
 
@@ -38,8 +38,8 @@ impl Key {
             HostPattern::Exact(name) => (None, name),
             HostPattern::Below(name) => (Some(Reverse(name.as_str().split('.').count())), name),
         };
-        let path = self.path.clone().unwrap_or_default();
-        (wildcard, name.clone(), Reverse(path.len()), path)
+        let path = self.path.clone().filter(|path| !is_every(path)).unwrap_or_default();
+        (wildcard, name.clone(), Reverse(path::beginning(&path).len()), Reverse(path.len()), path)
     }
 
     pub fn matcher(&self) -> Matcher {
@@ -250,7 +250,8 @@ impl Paths {
         const META: &str = r"\.+*?()|[]{}^$";
         let is_literal = |text: &str| !text.contains(|c| META.contains(c));
         match path {
-            None | Some("" | "/" | "^" | "^/") => Self::All,
+            None => Self::All,
+            Some(path) if path::is_every(path) => Self::All,
             Some(path) if is_literal(path) => Self::With(path.to_owned()),
             Some(path) => match path.strip_prefix('^').filter(|rest| is_literal(rest)) {
                 Some(rest) => Self::From(rest.to_owned()),
@@ -304,6 +305,7 @@ mod tests {
             (("a.example", "/b"), ("a.example", "^/a/b"), true),
             (("a.example", "^/b"), ("a.example", "/a/b"), false),
             (("a.example", "^/a"), ("a.example", "^/a/b"), true),
+            (("a.example", "/"), ("a.example", "^/b"), true),
             (("a.example", "^/"), ("a.example", "(x|y)"), true),
             (("a.example", "(x|y)"), ("a.example", "(x|y)"), true),
             (("a.example", "(x|y)"), ("a.example", "(y|x)"), false),
@@ -314,6 +316,20 @@ mod tests {
             if covers && one != other {
                 assert!(key(other.0, other.1).rank() < key(one.0, one.1).rank(), "{one:?} {other:?}");
             }
+        }
+    }
+
+    #[test]
+    fn the_longer_beginning_goes_first() {
+        for [first, second] in [
+            ["^/api/v1", "^/api(/|$)"],
+            ["^/api(/|$)", "^/a"],
+            ["^/api(/|$)", ""],
+            ["(x|y)", ""],
+            ["^/ab", "^/ab?"],
+            ["/long", "^/a|/very/long"],
+        ] {
+            assert!(key("a.example", first).rank() < key("a.example", second).rank(), "{first} {second}");
         }
     }
 

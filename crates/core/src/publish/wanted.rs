@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::rule::{Key, Rule};
+use super::rule::{Key, Rule, is_every};
 use super::{Publication, Published};
 use crate::name::{HostName, HostPattern};
 use crate::service::ServiceId;
@@ -22,6 +22,8 @@ pub struct Wanted {
 pub struct Host {
     /// The service that had it first; others may have other paths of it.
     pub service: ServiceId,
+    /// All of them, as they are displayed.
+    pub services: BTreeSet<String>,
     /// At least one, unless it is held.
     pub rules: Vec<Rule>,
     /// Policies of Access by id or name, in order.
@@ -35,9 +37,10 @@ pub struct Host {
 }
 
 impl Wanted {
-    /// Of two services that ask for the same, the one that `holder` names for the hostname goes first; without one, the
-    /// order of their names decides.
-    pub fn new(published: &[Published], holder: impl Fn(&HostPattern) -> Option<String>) -> Self {
+    /// Of two services that ask for the same, the one that `holders` names first for the hostname goes first; without
+    /// one, the order of their names decides. While one of those does not ask, nobody else gets the hostname: it may be
+    /// being made anew.
+    pub fn new(published: &[Published], holders: impl Fn(&HostPattern) -> Vec<String>) -> Self {
         let mut claims: BTreeMap<&HostPattern, Vec<(&ServiceId, &Publication)>> = BTreeMap::new();
         for service in published {
             for publication in &service.publications {
@@ -50,8 +53,24 @@ impl Wanted {
         let mut wanted =
             Self { unclear: unclear.map(|service| service.service.clone()).collect(), ..Self::default() };
         for (host, mut claims) in claims {
-            let held_by = holder(host);
-            claims.sort_by_key(|(service, _)| (held_by.as_ref() != Some(&service.to_string()), *service));
+            let holders = holders(host);
+            let place = |service: &ServiceId| {
+                let service = service.to_string();
+                holders.iter().position(|holder| *holder == service).unwrap_or(holders.len())
+            };
+            claims.sort_by_key(|(service, _)| (place(service), *service));
+            let asks = |holder: &&String| claims.iter().any(|(service, _)| service.to_string() == **holder);
+            if let Some(away) = holders.iter().find(|holder| !asks(holder)) {
+                let (known, new) =
+                    claims.into_iter().partition(|(service, _)| place(service) < holders.len());
+                claims = known;
+                let new: Vec<(&ServiceId, &Publication)> = new;
+                wanted.conflicts.extend(new.into_iter().map(|(service, _)| {
+                    let what =
+                        format!("{host}: {away} had it a moment ago and may come back; if it does not, wait");
+                    (service.clone(), what)
+                }));
+            }
             wanted.claim(host, &claims);
         }
         wanted
@@ -62,6 +81,7 @@ impl Wanted {
         let settings = &publication.settings;
         let mut host = Host {
             service: (*first).clone(),
+            services: BTreeSet::new(),
             rules: Vec::new(),
             access: settings.access.clone(),
             dns: settings.dns,
@@ -73,7 +93,7 @@ impl Wanted {
         let mut holders: BTreeMap<Key, &ServiceId> = BTreeMap::new();
         for (service, publication) in claims {
             let settings = &publication.settings;
-            let key = Key { host: name.clone(), path: settings.path.clone() };
+            let key = Key { host: name.clone(), path: settings.path.clone().filter(|path| !is_every(path)) };
             if let Some(holder) = holders.get(&key) {
                 let what = match *holder == *service {
                     true => "it is asked for twice; leave one, or give each a path of its own".to_owned(),
@@ -97,6 +117,7 @@ impl Wanted {
             host.zone = host.zone.or_else(|| settings.zone.clone());
             host.held = host.held.or_else(|| publication.held.clone());
             holders.insert(key.clone(), service);
+            host.services.insert(service.to_string());
             let target = publication.target.as_ref();
             host.rules.extend(target.map(|target| Rule::new(key, settings.scheme, target, &settings.origin)));
         }
@@ -132,9 +153,9 @@ mod tests {
     #[test]
     fn who_has_a_hostname_keeps_it_and_who_is_first_by_name_gets_it() {
         let both = [asks("b", "x.example", "", &[]), asks("a", "x.example", "", &[])];
-        let fresh = Wanted::new(&both, |_| None);
+        let fresh = Wanted::new(&both, |_| Vec::new());
         assert_eq!(services(&fresh), ["http://a:80"]);
-        let held = Wanted::new(&both, |_| Some("swarm/b".to_owned()));
+        let held = Wanted::new(&both, |_| vec!["swarm/b".to_owned()]);
         assert_eq!(services(&held), ["http://b:80"]);
         let (who, what) = &held.conflicts[0];
         assert_eq!((who.to_string(), held.conflicts.len()), ("swarm/a".to_owned(), 1));
@@ -145,7 +166,7 @@ mod tests {
     fn services_may_share_a_hostname_by_paths_and_one_protects_all_of_it() {
         let wanted = Wanted::new(
             &[asks("a", "x.example", "", &[]), asks("b", "x.example", "^/b", &["staff"])],
-            |_| None,
+            |_| Vec::new(),
         );
         assert_eq!(services(&wanted), ["http://a:80", "http://b:80"]);
         let host = wanted.hosts.values().next().unwrap();
@@ -155,7 +176,7 @@ mod tests {
         );
         let wanted = Wanted::new(
             &[asks("a", "x.example", "", &["all"]), asks("b", "x.example", "^/b", &["staff"])],
-            |_| None,
+            |_| Vec::new(),
         );
         assert_eq!(services(&wanted), ["http://a:80"], "it is not known by which of them");
         assert_eq!(wanted.conflicts.len(), 1);
@@ -165,7 +186,7 @@ mod tests {
     fn one_that_is_not_understood_holds_its_hostname() {
         let mut odd = asks("a", "x.example", "", &[]);
         odd.publications[0].held = Some("its port".to_owned());
-        let wanted = Wanted::new(&[odd, asks("b", "y.example", "", &[])], |_| None);
+        let wanted = Wanted::new(&[odd, asks("b", "y.example", "", &[])], |_| Vec::new());
         let held: Vec<_> = wanted.hosts.values().map(|host| host.held.as_deref()).collect();
         assert_eq!(held, [Some("its port"), None]);
     }

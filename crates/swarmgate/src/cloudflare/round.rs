@@ -170,7 +170,7 @@ impl Round<'_> {
     }
 
     async fn begin<'m>(&self, memory: &'m mut Memory) -> Result<Course<'m>, RoundError> {
-        let (terms, wanted) = (self.terms(), Wanted::new(&self.asked.all(), |host| memory.holder(host)));
+        let (terms, wanted) = (self.terms(), Wanted::new(&self.asked.all(), |host| memory.holders(host)));
         let hosts = wanted.hosts.keys().cloned().chain(memory.hosts()).collect();
         let zones = wanted.hosts.values().filter_map(|want| want.zone.clone()).collect();
         let elsewhere = match (self.config.exclusive, memory.is_settled()) {

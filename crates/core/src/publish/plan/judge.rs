@@ -21,8 +21,8 @@ pub struct Judge<'a> {
 pub enum Verdict {
     /// It is made what it should be.
     Go(Go),
-    /// Nothing is changed about it.
-    Stay(Standing),
+    /// Nothing is changed about it but the policies of its application.
+    Stay(Standing, Vec<Step>),
     /// Its rules go: it is to be protected, and is not.
     Shut(Standing),
 }
@@ -49,9 +49,9 @@ impl Go {
 impl Judge<'_> {
     pub fn judge(&self, host: &HostPattern, want: &Host) -> Verdict {
         self.decide(host, want).map_or_else(
-            |standing| {
+            |(standing, policies)| {
                 let exposed = !want.access.is_empty() && !access::is_protected(&self.input, host);
-                if exposed { Verdict::Shut(standing) } else { Verdict::Stay(standing) }
+                if exposed { Verdict::Shut(standing) } else { Verdict::Stay(standing, policies) }
             },
             Verdict::Go,
         )
@@ -75,6 +75,12 @@ impl Judge<'_> {
     /// The rules of this hostname that are the gate's to change.
     pub fn own_rules(&self, host: &HostPattern) -> BTreeSet<Key> {
         self.rules_if(host, |rule| self.owns(rule))
+    }
+
+    /// Of the hostname's own rules those that no service asks for, but one may again.
+    pub fn kept_rules(&self, host: &HostPattern, want: &Host) -> BTreeSet<Key> {
+        let may_return = self.input.memory.may_return(host, want);
+        self.rules_if(host, |rule| may_return && self.owns(rule) && self.asked(rule).is_none())
     }
 
     /// Those that it wrote itself.
@@ -107,27 +113,39 @@ impl Judge<'_> {
         self.input.memory.absences().map(|(host, _, service)| (host, stand(service))).collect()
     }
 
-    fn decide(&self, host: &HostPattern, want: &Host) -> Result<Go, Standing> {
+    /// What stands in the way, and which policies are followed all the same.
+    fn decide(&self, host: &HostPattern, want: &Host) -> Result<Go, (Standing, Vec<Step>)> {
         if let Some(why) = self.input.failed.get(host) {
-            return Err(Standing::Failed(why.clone()));
+            return Err((Standing::Failed(why.clone()), Vec::new()));
         }
         if let Some(why) = &want.held {
-            return Err(Standing::Held(why.clone()));
-        }
-        if let Some(why) = self.misfits.get(host) {
-            return Err(Standing::Conflict(why.clone()));
+            return Err((Standing::Held(why.clone()), Vec::new()));
         }
         let mut go = Go::default();
-        if want.dns {
-            dns::publish(&self.input, host, want, &mut go)?;
+        let record = if want.dns {
+            dns::publish(&self.input, host, want, &mut go)
         } else {
             go.after = dns::withdraw(&self.input, host, want.delete_dns);
-        }
+            Ok(())
+        };
         let shared = self.foreign_rule(host).map(|rule| rule.text.as_str());
-        let aud = access::publish(&self.input, host, want, shared, &mut go)?;
+        let aud = access::publish(&self.input, host, want, shared, &mut go);
+        let aud = aud.map_err(|standing| (standing, Vec::new()))?;
+        let misfit = self.misfits.get(host).map_or(Ok(()), |why| Err(Standing::Conflict(why.clone())));
+        if let Err(standing) = misfit.and(record).and_then(|()| self.rules(want, aud.as_deref(), &mut go)) {
+            let is_there = go.access.iter().any(|step| matches!(step, Step::UpdateApp { .. }));
+            return Err((standing, if is_there { go.access } else { Vec::new() }));
+        }
+        if self.input.memory.may_return(host, want) {
+            go.after.clear();
+        }
+        Ok(go)
+    }
+
+    fn rules(&self, want: &Host, aud: Option<&str>, go: &mut Go) -> Result<(), Standing> {
         for rule in &want.rules {
             let mut rule = rule.clone();
-            if let (Some(team), Some(aud)) = (&self.input.terms.team, &aud) {
+            if let (Some(team), Some(aud)) = (&self.input.terms.team, aud) {
                 rule.require_token(team, aud);
             }
             if let Some(note) = self.is_made_by_another(&rule)? {
@@ -136,7 +154,7 @@ impl Judge<'_> {
                 go.rules.push(rule);
             }
         }
-        Ok(go)
+        Ok(())
     }
 
     /// A foreign rule that does the same is left to whoever made it.

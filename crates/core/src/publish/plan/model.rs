@@ -122,6 +122,12 @@ impl World {
         }
     }
 
+    /// What services ask for has changed, and Cloudflare cannot be reached.
+    pub fn watch(&mut self) {
+        let (wanted, answering) = (self.wanted(), self.answering);
+        self.memory.watch(&wanted, &|_| answering, self.now);
+    }
+
     /// As after a restart of the gate.
     pub fn restart(&mut self) {
         let kept = serde_json::to_string(&self.memory).unwrap();
@@ -134,7 +140,7 @@ impl World {
     }
 
     fn wanted(&self) -> Wanted {
-        Wanted::new(&self.services, |host| self.memory.holder(host))
+        Wanted::new(&self.services, |host| self.memory.holders(host))
     }
 
     pub fn preview(&self) -> Plan {

@@ -155,6 +155,8 @@ fn so_many_are_withdrawn_at_a_time() {
     let left: Vec<usize> = (0..4)
         .map(|_| {
             world.round();
+            world.round();
+            world.wait(5);
             world.rules().len() - 1
         })
         .collect();
@@ -273,6 +275,8 @@ fn what_somebody_else_made_is_a_conflict_until_it_is_adopted() {
     }
     world.services = hosts.iter().map(|host| adopting(host, &[])).collect();
     world.services[4] = adopting(&hosts[4], &["staff"]);
+    world.wait(3);
+    world.round();
     world.round();
     for host in ["a.example.com", "b.example.com", "d.example.com", "e.example.com"] {
         assert_eq!(standing(&world, host), Standing::Published, "{host}");

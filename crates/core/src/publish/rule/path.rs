@@ -52,6 +52,22 @@ pub fn check_path(path: &str) -> Result<(), PathError> {
     reader.rest.next().map_or(Ok(()), |_| Err(PathError::ClosesNothing))
 }
 
+/// Whether every request has such a path.
+pub fn is_every(path: &str) -> bool {
+    matches!(path, "" | "/" | "^" | "^/")
+}
+
+/// What every path that it takes has in it, up to where that is not plain any more.
+pub fn beginning(path: &str) -> &str {
+    let plain = path.strip_prefix('^').unwrap_or(path);
+    let end = plain.find(|c| r"\.+*?()|[]{}^$".contains(c)).unwrap_or(plain.len());
+    let (beginning, rest) = plain.split_at_checked(end).unwrap_or_default();
+    let is_repeated = rest.starts_with(['?', '*', '{']);
+    let last = beginning.char_indices().next_back().filter(|_| is_repeated).map_or(end, |(at, _)| at);
+    let has_branches = rest.contains('|') && !rest.starts_with('(');
+    if has_branches { "" } else { beginning.get(..last).unwrap_or_default() }
+}
+
 struct Reader<'p> {
     rest: Peekable<Chars<'p>>,
     /// All counts so far, multiplied: of nested ones that is what connectors limit.
