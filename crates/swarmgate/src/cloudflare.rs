@@ -20,6 +20,7 @@ use swarmgate_core::config::{Cloudflare, Config};
 use swarmgate_core::event::Event;
 use swarmgate_core::publish::memory::Memory;
 use swarmgate_core::publish::plan::{PlanView, Standing};
+use swarmgate_core::publish::wanted::Wanted;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -110,6 +111,7 @@ impl Publisher {
             let config = self.configs.borrow_and_update().cloudflare.clone();
             let asked = self.asked.borrow_and_update().clone();
             self.tell_services(&asked);
+            self.watch(&asked);
             let wanted = asked.all();
             let changed = done.as_ref() != Some(&wanted) || config_done != config;
             match &config {
@@ -226,11 +228,16 @@ impl Publisher {
         }
     }
 
+    /// Whether or not Cloudflare can be reached: who is back in between was not gone.
+    fn watch(&mut self, asked: &Asked) {
+        let wanted = Wanted::new(&asked.all(), |host| self.memory.holders(host));
+        self.memory.watch(&wanted, &|source| asked.answers(source), self.fleet.now());
+    }
+
     /// What is wrong with services, each once.
     fn tell_services(&mut self, asked: &Asked) {
         let published = asked.all();
-        let conflicts =
-            swarmgate_core::publish::wanted::Wanted::new(&published, |host| self.memory.holders(host));
+        let conflicts = Wanted::new(&published, |host| self.memory.holders(host));
         let problems = published
             .into_iter()
             .flat_map(|published| {
