@@ -111,7 +111,7 @@ async fn players_who_leave_during_the_transfer_hold_no_seat_for_long() {
 
 async fn leave_during_the_transfer(passport: &Passport, how: usize) {
     let mut player = waiting(passport).await;
-    if how % 4 == 0 {
+    if how.is_multiple_of(4) {
         // Somewhere among the last bytes.
         let mut left = how / 4;
         let word = player.until("a few bytes more", LIMIT, |game| {
