@@ -9,7 +9,6 @@ use swarmgate_core::config::{Listener, ProxyProtocol};
 use swarmgate_minecraft::knock::{self, Knock};
 use swarmgate_minecraft::proxy_header::{self, Addresses, HeaderError};
 use swarmgate_minecraft::{Malformed, frame, legacy};
-use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 
@@ -264,9 +263,6 @@ async fn more(stream: &TcpStream, raw: &mut Vec<u8>, deadline: Instant) -> Resul
             Ok(0) => return Err(left(raw)),
             Ok(read) => {
                 raw.extend(chunk.iter().take(read));
-                if read < chunk.len() {
-                    drained(stream);
-                }
                 return Ok(());
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -275,12 +271,6 @@ async fn more(stream: &TcpStream, raw: &mut Vec<u8>, deadline: Instant) -> Resul
             Err(error) => return Err(error.into()),
         }
     }
-}
-
-/// Whoever reads next waits for more at once, where it would else find out by a call that there is none.
-fn drained(stream: &TcpStream) {
-    let nothing = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
-    let _ = stream.try_io(Interest::READABLE, nothing);
 }
 
 fn left(raw: &[u8]) -> NoOpening {
