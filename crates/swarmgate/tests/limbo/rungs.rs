@@ -22,6 +22,8 @@ const TRUSTED: &str = "trusted_sources = [\"127.0.0.0/8\"]";
 async fn site(keys: &str) -> (Arc<Home>, Backend, Config) {
     let home = Home::new();
     let backend = Backend::start(Behaviour::silent()).await;
+    // The gate starts no process whose address is taken.
+    backend.refuse().await;
     let server = Server::new(&home, "mc", &[], keys);
     let address = format!("address = \"{}\"", server.address);
     let table = server.table.replace(&address, &format!("address = \"{}\"", backend.address()));
@@ -33,7 +35,11 @@ async fn start(home: &Arc<Home>, config: &Config) -> Gate {
     home.start().await
 }
 
-fn is_up(backend: &Backend) {
+/// Not before the process runs.
+async fn is_up(home: &Home, backend: &Backend) {
+    let world = home.path().join("mc/world/world.log");
+    until("a process", LIMIT, async || world.exists().then_some(())).await;
+    backend.listen().await;
     backend.set(|behaviour| *behaviour = Behaviour::default());
 }
 
@@ -86,7 +92,7 @@ async fn a_service_may_start_lower() {
         waiting.push(arrived(&passport).await);
     }
     gate.until("mc", "both waiting", |service| service["seats"] == 2).await;
-    is_up(&backend);
+    is_up(&home, &backend).await;
     for mut player in waiting {
         assert_eq!(player.until_transferred(LIMIT).await.unwrap().0, "mc.example.com");
         assert_eq!(player.game().world(), None);
@@ -127,7 +133,7 @@ async fn whoever_is_sent_back_joins_plainly_and_a_stranger_as_it_came() {
     let (home, backend, config) = site("wait = \"world\"").await;
     let gate = start(&home, &config).await;
     let ann = waiting(&player(&gate, 775, "mc.example.com", "Ann")).await;
-    is_up(&backend);
+    is_up(&home, &backend).await;
     let mut back = ann.follow(LIMIT).await.unwrap();
     back.until_logged_in(LIMIT).await.unwrap();
     let seen = last_login(&backend).await;
@@ -148,7 +154,7 @@ async fn a_pass_outlives_the_gate() {
     let (home, backend, config) = site("wait = \"world\"").await;
     let gate = start(&home, &Config { on_exit: "keep", ..config.clone() }).await;
     let mut ann = waiting(&player(&gate, 775, "mc.example.com", "Ann")).await;
-    is_up(&backend);
+    is_up(&home, &backend).await;
     let (host, port) = ann.until_transferred(LIMIT).await.unwrap();
     let passport = ann.leave();
     assert_eq!(port, gate.address.port());
@@ -179,7 +185,7 @@ async fn behind_bungeecord_a_player_is_greeted_by_name_and_asked_to_join_again()
     ann.handshake = ann.handshake.tail(format!("\x00203.0.113.9\0{uuid}").as_bytes());
     let mut held = waiting(&ann).await;
     assert_eq!(held.game().seen().player, Some(("Ann".to_owned(), u128::from_str_radix(uuid, 16).unwrap())));
-    is_up(&backend);
+    is_up(&home, &backend).await;
     let End::Kicked(reason) = held.until_ended(LIMIT).await.unwrap() else { panic!("transferred") };
     assert_eq!(reason, "mc is up");
     let _in = ann.arrive(LIMIT).await.unwrap();
@@ -244,7 +250,7 @@ async fn a_late_answer_to_the_gate_does_not_reach_the_server() {
     assert_eq!(connection.read_packet(LIMIT).await.unwrap().unwrap().id, 5);
     gate.until("mc", "a player who waits", |service| service["seats"] == 1).await;
     connection.send_packet(4, Body::new().string("swarmgate:pass").bool(false)).await.unwrap();
-    is_up(&backend);
+    is_up(&home, &backend).await;
     let Outcome::Joined { .. } = connection.login_outcome(775, LIMIT).await.unwrap() else {
         panic!("not in")
     };
