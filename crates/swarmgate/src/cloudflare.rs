@@ -1,7 +1,7 @@
 //! Publishes labelled services through a Cloudflare Tunnel.
 //!
 //! One loop writes, and nobody else. Events only say that something may have changed; then, and from time to time, all of it
-//! is compared ([`round`]). The gate is the only one that is to write with its `instance`: where that is broken it says so.
+//! is compared (`round`). The gate is the only one that is to write with its `instance`: where that is broken it says so.
 
 mod apply;
 pub mod asked;

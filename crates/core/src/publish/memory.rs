@@ -85,7 +85,7 @@ struct Texts {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Patience {
     pub grace: Duration,
-    /// So many within [`TOGETHER`].
+    /// So many within five minutes.
     pub most: usize,
 }
 
