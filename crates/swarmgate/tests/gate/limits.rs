@@ -22,7 +22,7 @@ async fn lists_of_addresses_hold_and_are_reloaded() {
         Config::of(format!("[clients]\n{clients}\n{open}{}", asleep.table))
     };
     home.write(&tables("deny = [\"127.0.0.4/31\"]"));
-    let mut gate = home.start().await;
+    let gate = home.start().await;
     let from = |last| Client::to(gate.address).from(Ipv4Addr::new(127, 0, 0, last));
     for (source, host) in [(4, "open.example.com"), (5, "open.example.com"), (5, "asleep.example.com")] {
         assert_contains(&refusal(&from(source), host, "Ann").await, "may not join from your address");
@@ -34,18 +34,17 @@ async fn lists_of_addresses_hold_and_are_reloaded() {
     assert_in(&join_from(&from(6), "open.example.com", "Ann").await.0);
 
     home.write(&tables("allow = [\"127.0.0.4\"]"));
-    gate.process.wait_for_line("configuration read", LIMIT).await;
-    let from = |last| Client::to(gate.address).from(Ipv4Addr::new(127, 0, 0, last));
-    assert_in(&join_from(&from(4), "open.example.com", "Ann").await.0);
+    let joins = async |last| {
+        let client = Client::to(gate.address).from(Ipv4Addr::new(127, 0, 0, last));
+        matches!(join_from(&client, "open.example.com", "Ann").await.0, Outcome::Joined { .. }).then_some(())
+    };
+    until("the new list", LIMIT, async || joins(4).await).await;
     assert_contains(&refusal(&from(6), "open.example.com", "Ann").await, "may not join from your address");
 
     // A denied address may not even ask; the signal makes the gate read at once.
     home.write(&tables(""));
     gate.process.signal(Signal::HUP);
-    until("an open door", LIMIT, async || {
-        matches!(join_from(&from(6), "open.example.com", "Ann").await.0, Outcome::Joined { .. }).then_some(())
-    })
-    .await;
+    until("an open door", LIMIT, async || joins(6).await).await;
     assert_contains(&refusal(&from(5), "asleep.example.com", "Ann").await, "may not join from your address");
 }
 
