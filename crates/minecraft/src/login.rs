@@ -190,6 +190,10 @@ mod tests {
         LoginStart { name: name.to_owned(), uuid, key: None }
     }
 
+    fn signing(start: LoginStart) -> LoginStart {
+        LoginStart { key: Some(b"kk".to_vec()), ..start }
+    }
+
     #[test]
     fn layouts() {
         let with = |before: &[u8], uuid: &[u8]| [b"\x00\x03Ann", before, uuid].concat();
@@ -200,11 +204,11 @@ mod tests {
             (758, with(b"", b""), Ok(start("Ann", None))),
             (758, with(b"\0", b""), Err(Malformed::Trailing(1))),
             (759, with(b"\0", b""), Ok(start("Ann", None))),
-            (759, with(key, b""), Ok(start("Ann", None))),
+            (759, with(key, b""), Ok(signing(start("Ann", None)))),
             (759, with(&key[..12], b""), Err(Malformed::Truncated)),
             (760, with(b"\0\x01", uuid), Ok(start("Ann", Some(UUID)))),
-            (760, with(key, b"\0"), Ok(start("Ann", None))),
-            (760, with(&[&key[..], b"\x01"].concat(), uuid), Ok(start("Ann", Some(UUID)))),
+            (760, with(key, b"\0"), Ok(signing(start("Ann", None)))),
+            (760, with(&[&key[..], b"\x01"].concat(), uuid), Ok(signing(start("Ann", Some(UUID))))),
             (761, with(b"\x01", uuid), Ok(start("Ann", Some(UUID)))),
             (763, with(b"\0", b""), Ok(start("Ann", None))),
             (764, with(b"", uuid), Ok(start("Ann", Some(UUID)))),
