@@ -1,5 +1,6 @@
 //! The configuration: TOML text in, a checked [`Config`] out, or everything that is wrong with it at once.
 
+mod api;
 mod cloudflare;
 mod docker;
 pub mod keys;
@@ -25,6 +26,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
+pub use self::api::{Api, Scope, Token};
 pub use self::cloudflare::{API, Cloudflare, Credential, Secret};
 pub use self::docker::{DOCKER_GRACE, Docker, EngineHost, Use};
 pub use self::limits::Limits;
@@ -51,8 +53,9 @@ pub struct Config {
     pub listeners: Vec<Listener>,
     pub data_dir: PathBuf,
     pub control: PathBuf,
-    /// Where health and metrics are served, if anywhere.
+    /// Where health, metrics and the API are served over TCP, if anywhere.
     pub http: Option<SocketAddr>,
+    pub api: Api,
     pub on_exit: OnExit,
     /// How long players may stay once the gate is told to stop.
     pub drain: Duration,
@@ -137,6 +140,7 @@ impl Config {
         self.data_dir = directory.join(self.data_dir);
         self.control = directory.join(self.control);
         self.proxies = self.proxies.beside(directory);
+        self.api.beside(directory);
         if let Some(cloudflare) = &mut self.cloudflare {
             cloudflare.beside(directory);
         }
@@ -231,6 +235,7 @@ fn read(mut root: Section<'_, '_>) -> Config {
         control: root.path("control").unwrap_or_else(|| data_dir.join("control.sock")),
         data_dir,
         http: root.text("http", http).unwrap_or_else(|| Some(SocketAddr::from(([127, 0, 0, 1], 9250)))),
+        api: Api::read(root.section("api")),
         on_exit: root
             .choice("on_exit", &[("keep", OnExit::Keep), ("stop", OnExit::Stop)])
             .unwrap_or(OnExit::Keep),

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::fleet::{Fleet, Report};
@@ -14,7 +15,7 @@ use crate::service::{Clients, Players, ServiceId, State, Wait, Wakers};
 use crate::span;
 
 /// The answer to "what happens when somebody joins this hostname?".
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Explanation {
     /// As asked.
     pub host: String,

@@ -18,7 +18,7 @@ pub struct Routes {
 /// Two services claim one route. The earlier claim stands until its service is gone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
-    /// The hostname, or `the default route`.
+    /// The hostname, or [`Routes::DEFAULT`].
     pub claim: String,
     pub holder: ServiceId,
     pub other: ServiceId,
@@ -43,6 +43,9 @@ impl Match {
 }
 
 impl Routes {
+    /// The claim to the default route.
+    pub const DEFAULT: &str = "the default route";
+
     /// `services` in the order of their claims: the first to claim a name gets it.
     pub fn new<'a>(services: impl IntoIterator<Item = (&'a ServiceId, &'a Spec)>) -> Self {
         let mut routes = Self::default();
@@ -54,7 +57,7 @@ impl Routes {
                 match &routes.default {
                     None => routes.default = Some(id.clone()),
                     Some(holder) => routes.conflicts.push(Conflict {
-                        claim: "the default route".to_owned(),
+                        claim: Self::DEFAULT.to_owned(),
                         holder: holder.clone(),
                         other: id.clone(),
                     }),

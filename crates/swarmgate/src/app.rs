@@ -14,6 +14,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use crate::alarm::Alarm;
+use crate::api::tokens::{self, Tokens};
 use crate::api::{self, Api};
 use crate::clock::Clock;
 use crate::cloudflare::Publisher;
@@ -57,9 +58,11 @@ pub async fn run(origin: Origin, checked: Checked, stop: Stop) -> anyhow::Result
     let players = bind_all(&config)?;
     let control_socket = api::bind_control(&config.control)?;
     let http = match config.http {
-        Some(address) => Some(listener::bind(address).context("http (health and metrics)")?),
+        Some(address) => Some(listener::bind(address).context("http (health, metrics and the API)")?),
         None => None,
     };
+    let (new_tokens, tokens) = watch::channel(Arc::new(Tokens::load(&config.api)?));
+    tokens::warn(&config.api);
 
     let tasks = TaskTracker::new();
     let connections = TaskTracker::new();
@@ -123,14 +126,25 @@ pub async fn run(origin: Origin, checked: Checked, stop: Stop) -> anyhow::Result
     let (publisher, publication) =
         Publisher::new(fleet.clone(), configs.clone(), store.clone(), metrics.clone());
     let publisher = tokio::spawn(publisher.run(seen.clone(), background.clone()));
-    let api = Api::new(
-        fleet.clone(),
-        Arc::clone(&door),
+    tasks.spawn({
+        let (configs, background) = (configs.clone(), background.clone());
+        async move {
+            if let Err(error) = tokens::watch(configs, new_tokens, background).await {
+                tracing::error!(%error, "the tokens of the API are not read again");
+            }
+        }
+    });
+    let api = Api {
+        fleet: fleet.clone(),
+        door: Arc::clone(&door),
         metrics,
-        Consoles::new(&config.data_dir),
+        consoles: Arc::new(Consoles::new(&config.data_dir)),
         publication,
-        stop.drain.clone(),
-    );
+        configs: configs.clone(),
+        tokens,
+        listening: Arc::default(),
+        draining: stop.drain.clone(),
+    };
     tasks.spawn(api::serve_control(control_socket, api.clone(), background.clone()));
     if let Some(http) = http {
         tasks.spawn(api::serve_public(http, api.clone(), background.clone()));

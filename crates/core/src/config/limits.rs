@@ -1,5 +1,6 @@
 //! What strangers may cost.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -58,6 +59,12 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// Whether no limit per source applies there.
+    pub fn trusts(&self, source: IpAddr) -> bool {
+        let source = source.to_canonical();
+        self.trusted_sources.iter().any(|network| network.contains(&source))
+    }
+
     pub(super) fn read(mut section: Section<'_, '_>) -> Self {
         let base = Self::default();
         let limits = Self {
@@ -69,9 +76,9 @@ impl Limits {
                 .unwrap_or(base.half_open_per_source),
             half_open_total: section.number("half_open_total", 1).unwrap_or(base.half_open_total),
             connections_total: section.number("connections_total", 1).unwrap_or(base.connections_total),
-            status: rate(&mut section, "status_rate", "status_burst", base.status),
-            login: rate(&mut section, "login_rate", "login_burst", base.login),
-            wake: rate(&mut section, "wake_rate", "wake_burst", base.wake),
+            status: section.rate("status_rate", "status_burst", base.status),
+            login: section.rate("login_rate", "login_burst", base.login),
+            wake: section.rate("wake_rate", "wake_burst", base.wake),
             trusted_sources: section.list("trusted_sources", value::network).unwrap_or_default(),
             waking_at_once: section.number("waking_at_once", 1).unwrap_or(base.waking_at_once),
             awake_at_once: section.number("awake_at_once", 0).filter(|most| *most > 0),
@@ -102,12 +109,5 @@ impl Limits {
                 section.warning(one, Fault::new(what, format!("lower it, or raise {all}")));
             }
         }
-    }
-}
-
-fn rate(section: &mut Section<'_, '_>, rate: &'static str, burst: &'static str, base: Rate) -> Rate {
-    Rate {
-        every: section.text(rate, value::rate).unwrap_or(base.every),
-        burst: section.number(burst, 1).unwrap_or(base.burst),
     }
 }

@@ -10,6 +10,7 @@ use super::keys;
 use super::overrides::{self, Override};
 use super::problem::{Fault, Place, Problem};
 use super::value;
+use crate::throttle::Rate;
 
 /// More of anything than this is a slip of the hand.
 const MOST: u64 = 1_000_000_000;
@@ -156,6 +157,14 @@ impl<'r, 't> Section<'r, 't> {
                 Fault::new(format!("{digits} is out of range"), fix)
             })
         })
+    }
+
+    /// How often, in the long run and at once.
+    pub(super) fn rate(&mut self, rate: &'static str, burst: &'static str, base: Rate) -> Rate {
+        Rate {
+            every: self.text(rate, value::rate).unwrap_or(base.every),
+            burst: self.number(burst, 1).unwrap_or(base.burst),
+        }
     }
 
     /// A list of texts, or one text with commas or lines between its parts. Every bad part is reported.

@@ -66,7 +66,7 @@ variables, variables before the file, the file before the defaults below.
 "#;
 
 /// Table, heading, what it is.
-const TABLES: [(&str, &str, &str); 11] = [
+const TABLES: [(&str, &str, &str); 12] = [
     ("", "At the top of the file", "Above every table."),
     (
         "listener",
@@ -74,6 +74,7 @@ const TABLES: [(&str, &str, &str); 11] = [
         "A listener that stands behind a proxy such as HAProxy or nginx. May be repeated, and stand beside `listen`.",
     ),
     ("clients", "`[clients]`", "Where PROXY headers are read, this is about the address they name."),
+    ("api", "`[api]`", "Who may ask and command the gate over HTTP; [`api.md`](api.md) says what there is."),
     ("limits", "`[limits]`", "What strangers may cost."),
     ("log", "`[log]`", "The log goes to standard error."),
     ("notify", "`[notify]`", "Changes with a restart only."),

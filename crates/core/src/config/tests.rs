@@ -226,7 +226,8 @@ fn the_documented_defaults_are_the_defaults() {
 #[test]
 fn the_documented_examples_are_valid() {
     // Of these one alone can be.
-    let others = ["cloudflare.token_file", "cloudflare.key", "cloudflare.key_file", "cloudflare.email"];
+    let others =
+        ["api.token", "cloudflare.token_file", "cloudflare.key", "cloudflare.key_file", "cloudflare.email"];
     let (top, keys, publish) = written(|key| (!others.contains(&key.path)).then(|| key.example.to_string()));
     let publish = publish.replace("hosts = []", "hosts = 'app.example.com'");
     let mut listener = String::from("[[listener]]\n");

@@ -1,18 +1,22 @@
 //! Serves HTTP to whoever connects, at a bounded cost: so many connections at one time, each for one request and
-//! for a short while. A client that sends or reads byte by byte gets no more of it than any other.
+//! for a short while. A client that sends or reads byte by byte gets no more of it than any other. An answer that is
+//! meant to last gives its place to others, and is one of fewer.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
 use axum::serve::Listener;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
-use tokio::sync::Semaphore;
-use tokio::time::timeout;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+
+use super::caller::Caller;
 
 /// What clients of one listener may cost.
 #[derive(Debug, Clone, Copy)]
@@ -21,33 +25,103 @@ pub struct Cost {
     pub connections: usize,
     /// How long a connection may last, its answer included.
     pub time: Duration,
+    /// Connections at one time, besides, whose answers last.
+    pub lasting: usize,
 }
 
 impl Default for Cost {
-    /// Nothing that is served here takes a second.
+    /// Nothing else that is served here takes a second.
     fn default() -> Self {
-        Self { connections: 64, time: Duration::from_secs(10) }
+        Self { connections: 64, time: Duration::from_secs(10), lasting: 32 }
+    }
+}
+
+/// The connection that a request came by, among the request's extensions.
+#[derive(Debug, Clone)]
+pub struct Connection {
+    deadline: watch::Sender<Instant>,
+    place: Place,
+    lasting: Arc<Semaphore>,
+    stop: CancellationToken,
+}
+
+/// One among those that are served, until it is given up.
+type Place = Arc<Mutex<Option<OwnedSemaphorePermit>>>;
+
+/// An answer that lasts, until it is dropped.
+#[derive(Debug)]
+pub struct Lasting {
+    deadline: watch::Sender<Instant>,
+    _place: OwnedSemaphorePermit,
+    stop: CancellationToken,
+}
+
+impl Connection {
+    /// For an answer that takes long; `None` while there are as many as there may be.
+    pub fn last(&self) -> Option<Lasting> {
+        let place = Arc::clone(&self.lasting).try_acquire_owned().ok()?;
+        self.place.lock().unwrap_or_else(PoisonError::into_inner).take();
+        Some(Lasting { deadline: self.deadline.clone(), _place: place, stop: self.stop.clone() })
+    }
+
+    /// The listener has been told to stop: an answer that lasts has a moment to end.
+    fn hurry(&self) {
+        const LAST_WORDS: Duration = Duration::from_secs(1);
+        let lasts = self.place.lock().unwrap_or_else(PoisonError::into_inner).is_none();
+        if lasts {
+            self.deadline.send_replace(Instant::now() + LAST_WORDS);
+        }
+    }
+}
+
+impl Lasting {
+    /// The connection is cut when this is over, unless it is said again before.
+    pub fn for_another(&self, time: Duration) {
+        if !self.stop.is_cancelled() {
+            self.deadline.send_replace(Instant::now() + time);
+        }
+    }
+
+    /// Returns when the answer must come to its end.
+    pub async fn must_end(&self) {
+        self.stop.cancelled().await;
     }
 }
 
 /// Serves `pages` until `stop`, and then those who are being answered.
-pub async fn serve<L: Listener>(mut listener: L, pages: Router, cost: Cost, stop: CancellationToken) {
+pub async fn serve<L>(mut listener: L, pages: Router, cost: Cost, stop: CancellationToken)
+where
+    L: Listener,
+    L::Addr: Into<Caller>,
+{
     let places = Arc::new(Semaphore::new(cost.connections));
+    let lasting = Arc::new(Semaphore::new(cost.lasting));
     let connections = TaskTracker::new();
     loop {
         let accepted = async {
             let place = Arc::clone(&places).acquire_owned().await;
-            (listener.accept().await.0, place)
+            (listener.accept().await, place.ok())
         };
-        let (stream, place) = tokio::select! {
+        let ((stream, address), place) = tokio::select! {
             () = stop.cancelled() => break,
             accepted = accepted => accepted,
         };
-        let (pages, stop) = (pages.clone(), stop.clone());
+        let connection = Connection {
+            deadline: watch::Sender::new(Instant::now() + cost.time),
+            place: Arc::new(Mutex::new(place)),
+            lasting: Arc::clone(&lasting),
+            stop: stop.clone(),
+        };
+        let (pages, caller) = (pages.clone(), address.into());
         connections.spawn(async move {
-            // Whoever is not done by then, or breaks the rules of HTTP, has lost the answer.
-            let _ = timeout(cost.time, answer(stream, pages, stop)).await;
-            drop(place);
+            let overdue = overdue(connection.deadline.subscribe());
+            let place = Arc::clone(&connection.place);
+            tokio::select! {
+                () = answer(stream, pages, caller, connection) => {}
+                // Whoever is not done by then, or breaks the rules of HTTP, has lost the answer.
+                () = overdue => {}
+            }
+            place.lock().unwrap_or_else(PoisonError::into_inner).take();
         });
     }
     drop(listener);
@@ -55,18 +129,36 @@ pub async fn serve<L: Listener>(mut listener: L, pages: Router, cost: Cost, stop
     connections.wait().await;
 }
 
-async fn answer<S>(stream: S, pages: Router, stop: CancellationToken)
+async fn overdue(mut deadline: watch::Receiver<Instant>) {
+    loop {
+        let at = *deadline.borrow_and_update();
+        tokio::select! {
+            () = sleep_until(at) => return,
+            // Once nobody can move it any more, it stands.
+            Ok(()) = deadline.changed() => {}
+        }
+    }
+}
+
+async fn answer<S>(stream: S, pages: Router, caller: Caller, connection: Connection)
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
 {
-    let service = TowerToHyperService::new(pages);
-    let connection = http1::Builder::new().keep_alive(false).serve_connection(TokioIo::new(stream), service);
-    let mut connection = std::pin::pin!(connection);
+    let own = connection.clone();
+    let pages = TowerToHyperService::new(pages);
+    let service = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
+        request.extensions_mut().insert(caller);
+        request.extensions_mut().insert(connection.clone());
+        pages.call(request)
+    });
+    let served = http1::Builder::new().keep_alive(false).serve_connection(TokioIo::new(stream), service);
+    let mut served = std::pin::pin!(served);
     let served = tokio::select! {
-        served = &mut connection => served,
-        () = stop.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
+        served = &mut served => served,
+        () = own.stop.cancelled() => {
+            served.as_mut().graceful_shutdown();
+            own.hurry();
+            served.await
         }
     };
     if let Err(error) = served {
@@ -77,11 +169,13 @@ where
 #[cfg(test)]
 mod tests {
     use std::net::SocketAddr;
-    use std::time::Instant;
 
+    use axum::Extension;
+    use axum::body::Body;
     use axum::routing::{get, post};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::{TcpListener, TcpStream};
+    use tokio::time::timeout;
 
     use super::*;
 
@@ -101,9 +195,26 @@ mod tests {
         let pages = Router::new()
             .route("/", get(|| async { "here" }))
             .route("/long", get(|| async { long }))
-            .route("/echo", post(|body: String| async { body }));
-        let served = tokio::spawn(serve(listener, pages, Cost { connections, time }, stop.clone()));
+            .route("/echo", post(|body: String| async { body }))
+            .route("/lasting", get(lasting));
+        let served =
+            tokio::spawn(serve(listener, pages, Cost { connections, time, lasting: 1 }, stop.clone()));
         Site { address, stop, served }
+    }
+
+    /// Says so, and then nothing until it must end.
+    async fn lasting(Extension(connection): Extension<Connection>) -> Body {
+        let Some(lasting) = connection.last() else { return Body::from("no place") };
+        lasting.for_another(LIMIT);
+        let (send, body) = tokio::sync::mpsc::channel::<Result<&str, std::convert::Infallible>>(1);
+        send.try_send(Ok("here")).unwrap();
+        tokio::spawn(async move {
+            lasting.must_end().await;
+            drop(send);
+        });
+        Body::from_stream(futures_util::stream::unfold(body, |mut body| async {
+            Some((body.recv().await?, body))
+        }))
     }
 
     impl Site {
@@ -181,5 +292,34 @@ mod tests {
         let told = Instant::now();
         timeout(LIMIT, site.served).await.expect("an end").unwrap();
         assert!(told.elapsed() < Duration::from_secs(5), "{:?}", told.elapsed());
+    }
+
+    async fn read_until(stream: &mut TcpStream, end: &str) -> String {
+        let mut said = Vec::new();
+        while !String::from_utf8_lossy(&said).contains(end) {
+            assert_ne!(timeout(LIMIT, stream.read_buf(&mut said)).await.expect("words").unwrap(), 0);
+        }
+        String::from_utf8_lossy(&said).into_owned()
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_lasts_takes_nobodys_place_and_outlives_the_time() {
+        let time = Duration::from_millis(500);
+        let site = site(1, time).await;
+        let ask = "GET /lasting HTTP/1.1\r\nhost: gate\r\n\r\n";
+        let mut first = site.send(ask).await;
+        read_until(&mut first, "here").await;
+        let started = Instant::now();
+        read_until(&mut site.send(ask).await, "no place").await;
+        // The one place for short answers is free; this one is cut for dawdling, after the time.
+        let mut dawdler = site.send("").await;
+        let _ = timeout(LIMIT, dawdler.read(&mut [0])).await.expect("an end");
+        assert!(started.elapsed() >= time);
+        assert!(first.try_read(&mut [0; 9]).is_err(), "it is neither over nor has it said more");
+        site.stop.cancel();
+        let mut rest = String::new();
+        timeout(LIMIT, first.read_to_string(&mut rest)).await.expect("an end").unwrap();
+        assert!(rest.ends_with("0\r\n\r\n"), "a whole answer: {rest:?}");
+        timeout(LIMIT, site.served).await.expect("an end").unwrap();
     }
 }

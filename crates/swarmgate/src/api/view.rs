@@ -5,9 +5,10 @@ use swarmgate_core::fleet::Report;
 use swarmgate_core::learned::Pin;
 use swarmgate_core::moment::Moment;
 use swarmgate_core::service::State;
+use utoipa::ToSchema;
 
 /// Times are in seconds from now.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ServiceView {
     pub name: String,
     /// `file`, `process`, …

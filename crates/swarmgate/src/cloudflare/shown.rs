@@ -3,9 +3,10 @@
 use serde::{Deserialize, Serialize};
 use swarmgate_core::publish::plan::HostView;
 use tokio::sync::{mpsc, oneshot, watch};
+use utoipa::ToSchema;
 
 /// As the API gives it.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct PlanAnswer {
     /// Whether anything can be published: `[cloudflare]` is written.
     pub configured: bool,

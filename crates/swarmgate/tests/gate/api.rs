@@ -34,11 +34,17 @@ async fn health_and_metrics_are_served_and_nothing_else() {
     ] {
         assert!(page.lines().any(|known| known == line), "{line} is not in\n{page}");
     }
-    // What commands the gate is on its own socket alone.
-    for path in ["/v1/services", "/v1/explain?host=a", "/", "/metrics/"] {
+    // What asks and commands the gate is for the control socket, and for those with tokens.
+    for (path, status, error) in [
+        ("/v1/services", 403, "api_closed"),
+        ("/v1/explain?host=a", 403, "api_closed"),
+        ("/v1/nonsense", 404, "no_such_page"),
+        ("/", 404, "no_such_page"),
+        ("/metrics/", 404, "no_such_page"),
+    ] {
         let (code, body) = get(gate.http, path).await.unwrap();
         let body: Value = serde_json::from_str(&body).unwrap();
-        assert_eq!((code, &body["error"]["code"]), (404, &json!("no_such_page")), "{path}");
+        assert_eq!((code, &body["error"]["code"]), (status, &json!(error)), "{path}");
     }
     assert_eq!(gate.control("GET", "/metrics", "").await.0, 200);
 }

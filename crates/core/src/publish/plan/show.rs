@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::{Plan, Stand};
 use crate::publish::actual::{NewRecord, Step};
@@ -16,7 +17,7 @@ pub struct PlanView {
 }
 
 /// One hostname as the API gives it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HostView {
     pub host: String,
     pub service: Option<String>,

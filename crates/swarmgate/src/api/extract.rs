@@ -1,0 +1,103 @@
+//! What a request carries, or a refusal that names the part that is wrong.
+
+use axum::body::Bytes;
+use axum::extract::path::ErrorKind;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::http::request::Parts;
+use axum::http::{StatusCode, header};
+use serde::de::DeserializeOwned;
+
+use super::error::{Code, Refused};
+
+/// As axum's.
+#[derive(Debug)]
+pub struct Path<T>(pub T);
+
+/// Of the query. Of a name that is there twice the last counts.
+#[derive(Debug)]
+pub struct Query<T>(pub T);
+
+/// The body as text, whatever its type is said to be: `curl -d` says that it is a form.
+#[derive(Debug)]
+pub struct Text(pub String);
+
+/// The body as JSON.
+#[derive(Debug)]
+pub struct Json<T>(pub T);
+
+impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T> {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {
+        let path = axum::extract::Path::from_request_parts(parts, state).await;
+        path.map(|axum::extract::Path(value)| Self(value)).map_err(of_path)
+    }
+}
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refused> {
+        let pairs = url::form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes());
+        let query = serde_urlencoded::Deserializer::new(pairs);
+        serde_path_to_error::deserialize(query).map(Self).map_err(|error| of_part("query", &error))
+    }
+}
+
+impl<S: Send + Sync> FromRequest<S> for Text {
+    type Rejection = Refused;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Refused> {
+        let text = String::from_request(request, state).await;
+        text.map(Self).map_err(|error| of_body(error.status(), &error.body_text()))
+    }
+}
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
+    type Rejection = Refused;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Refused> {
+        let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+        let kind = kind.and_then(|kind| kind.split(';').next()).unwrap_or_default().trim();
+        if !kind.eq_ignore_ascii_case("application/json") {
+            let message = "the body must be JSON, with `content-type: application/json`";
+            return Err(Refused::new(Code::UnsupportedMediaType, message));
+        }
+        let bytes = Bytes::from_request(request, state).await;
+        let bytes = bytes.map_err(|error| of_body(error.status(), &error.body_text()))?;
+        let mut json = serde_json::Deserializer::from_slice(&bytes);
+        serde_path_to_error::deserialize(&mut json).map(Self).map_err(|error| of_part("body", &error))
+    }
+}
+
+/// Those of a path are named by their keys; what else can be wrong with it, axum says.
+fn of_path(error: PathRejection) -> Refused {
+    let refused = Refused::new(Code::BadRequest, format!("the path: {}", error.body_text()));
+    let PathRejection::FailedToDeserializePathParams(error) = error else { return refused };
+    if let ErrorKind::ParseErrorAtKey { key, .. }
+    | ErrorKind::InvalidUtf8InPathParam { key }
+    | ErrorKind::DeserializeError { key, .. } = error.into_kind()
+    {
+        return refused.field(key);
+    }
+    refused
+}
+
+fn of_part<E: std::error::Error>(part: &str, error: &serde_path_to_error::Error<E>) -> Refused {
+    let why = error.inner().to_string();
+    let refused = Refused::new(Code::BadRequest, format!("the {part}: {why}"));
+    // A field that is missing, or one too many, has no place: its name is in the sentence alone.
+    let named = ["missing field `", "unknown field `"].into_iter().find_map(|begin| why.strip_prefix(begin));
+    let named = named.and_then(|rest| rest.split('`').next());
+    let place = Some(error.path().to_string()).filter(|place| !matches!(place.as_str(), "." | "?"));
+    match named.map(str::to_owned).or(place) {
+        Some(field) => refused.field(field),
+        None => refused,
+    }
+}
+
+fn of_body(status: StatusCode, why: &str) -> Refused {
+    let code = if status == StatusCode::PAYLOAD_TOO_LARGE { Code::TooLarge } else { Code::BadRequest };
+    Refused::new(code, format!("the body: {why}"))
+}

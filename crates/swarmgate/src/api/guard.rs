@@ -1,0 +1,197 @@
+//! Who may ask what: how often, how much at once, and with which token. The control socket needs none; over TCP
+//! everything needs one that is not open to all, wherever it listens.
+
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, header};
+use axum::middleware::Next;
+use axum::response::Response;
+use swarmgate_core::config::{Config, Scope};
+use swarmgate_core::throttle::{Rate, Source, Throttle};
+use tokio::sync::watch;
+
+use super::caller::{self, Caller};
+use super::error::{Code, Refused};
+use super::tokens::Tokens;
+use crate::clock::Clock;
+use crate::gateway::quiet::Quiet;
+
+/// The largest body that any endpoint reads.
+pub const LARGEST_BODY: usize = 64 * 1024;
+const SOURCES_REMEMBERED: usize = 65_536;
+
+#[derive(Debug)]
+pub struct Guard {
+    configs: watch::Receiver<Arc<Config>>,
+    tokens: watch::Receiver<Arc<Tokens>>,
+    clock: Clock,
+    requests: Mutex<Throttle>,
+    failures: Mutex<Throttle>,
+    quiet: Quiet,
+}
+
+/// Who asks, as far as an endpoint has to know.
+#[derive(Debug, Clone)]
+pub struct Asker {
+    /// Of the token, for the log.
+    pub name: Arc<str>,
+    pub scope: Scope,
+}
+
+/// Whom the limits count.
+#[derive(Debug, Clone, Copy)]
+struct Peer(IpAddr);
+
+/// Holds for every request, to whatever page: so many per source, and no larger bodies than any page takes.
+pub async fn limit(
+    State(guard): State<Arc<Guard>>,
+    mut request: Request,
+    next: Next,
+) -> Result<Response, Refused> {
+    match request.extensions().get::<Caller>() {
+        Some(Caller::Owner) => {}
+        Some(Caller::Peer(peer)) => {
+            let peer = guard.admit(*peer, request.headers())?;
+            request.extensions_mut().insert(Peer(peer));
+        }
+        None => return Err(Refused::new(Code::Internal, "it is not known who asks")),
+    }
+    let length = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
+    let length = length.and_then(|length| length.parse::<usize>().ok());
+    if length.is_some_and(|length| length > LARGEST_BODY) {
+        return Err(Refused::new(Code::TooLarge, format!("the body is larger than {LARGEST_BODY} bytes")));
+    }
+    Ok(next.run(request).await)
+}
+
+/// Lets through who has a token for `scope`, or comes by the control socket.
+pub async fn require(
+    State((guard, scope)): State<(Arc<Guard>, Scope)>,
+    mut request: Request,
+    next: Next,
+) -> Result<Response, Refused> {
+    let asker = guard.asker(&request)?;
+    if asker.scope < scope {
+        let message = format!(
+            "the token {} is for reading; this needs one with the scope {}",
+            asker.name,
+            scope.word()
+        );
+        return Err(Refused::new(Code::NotAllowed, message));
+    }
+    if scope == Scope::Operate {
+        let path = request.uri().path();
+        tracing::info!(by = &*asker.name, method = %request.method(), path, "asked by an operator");
+    }
+    request.extensions_mut().insert(asker);
+    Ok(next.run(request).await)
+}
+
+/// The same where a setting says whether a token is needed.
+pub async fn require_for_metrics(
+    State(guard): State<Arc<Guard>>,
+    request: Request,
+    next: Next,
+) -> Result<Response, Refused> {
+    if guard.configs.borrow().api.metrics_need_token {
+        return require(State((guard, Scope::Read)), request, next).await;
+    }
+    Ok(next.run(request).await)
+}
+
+impl Guard {
+    pub fn new(
+        configs: watch::Receiver<Arc<Config>>,
+        tokens: watch::Receiver<Arc<Tokens>>,
+        clock: Clock,
+    ) -> Self {
+        let api = configs.borrow().api.clone();
+        let throttle = |rate| Mutex::new(Throttle::new(rate, SOURCES_REMEMBERED));
+        let (requests, failures) = (throttle(api.rate), throttle(api.failures));
+        Self { configs, tokens, clock, requests, failures, quiet: Quiet::default() }
+    }
+
+    /// Whom the peer speaks for, if there may be one more request from there.
+    fn admit(&self, peer: IpAddr, headers: &HeaderMap) -> Result<IpAddr, Refused> {
+        let config = self.configs.borrow().clone();
+        let peer = caller::real(peer, headers, &config.api.trusted_proxies);
+        if config.limits.trusts(peer) {
+            return Ok(peer);
+        }
+        let taken = with(&self.requests, config.api.rate, |throttle| {
+            throttle.take(Source::from(peer), self.clock.now())
+        });
+        taken.map(|()| peer).map_err(|wait| {
+            Refused::new(Code::TooManyRequests, "too many requests from this address; try again later")
+                .retry_after(wait)
+        })
+    }
+
+    fn asker(&self, request: &Request) -> Result<Asker, Refused> {
+        let peer = match (request.extensions().get::<Caller>(), request.extensions().get::<Peer>()) {
+            (Some(Caller::Owner), _) => {
+                return Ok(Asker { name: "the control socket".into(), scope: Scope::Operate });
+            }
+            (Some(Caller::Peer(_)), Some(Peer(peer))) => *peer,
+            (Some(Caller::Peer(_)) | None, _) => {
+                return Err(Refused::new(Code::Internal, "it is not known who asks"));
+            }
+        };
+        let tokens = self.tokens.borrow().clone();
+        if tokens.is_empty() {
+            let message = "this gate gives its API to nobody over TCP: it has no tokens; name a file of them by \
+                           `tokens_file` in `[api]`, or ask on the control socket";
+            return Err(Refused::new(Code::ApiClosed, message));
+        }
+        let sent = request.headers().get(header::AUTHORIZATION).ok_or_else(|| {
+            Refused::new(Code::NoToken, "this needs a token, sent as `Authorization: Bearer TOKEN`")
+        })?;
+        self.known(&tokens, sent.to_str().unwrap_or_default(), peer)
+    }
+
+    fn known(&self, tokens: &Tokens, sent: &str, peer: IpAddr) -> Result<Asker, Refused> {
+        let config = self.configs.borrow().clone();
+        let (source, now) = (Source::from(peer), self.clock.now());
+        let is_counted = !config.limits.trusts(peer);
+        let found = with(&self.failures, config.api.failures, |failures| {
+            // Before the token is looked at: a guesser must not learn that one is right after all.
+            if is_counted {
+                failures.look(source, now)?;
+            }
+            let found = bearer(sent).and_then(|token| tokens.find(token));
+            if is_counted && found.is_none() {
+                failures.take(source, now)?;
+            }
+            Ok(found)
+        });
+        match found {
+            Ok(Some((name, scope))) => Ok(Asker { name: Arc::clone(name), scope }),
+            Ok(None) => {
+                if let Some(more) = self.quiet.allow_about("bad_token", peer) {
+                    tracing::warn!(%peer, more, "a token that the gate does not know");
+                }
+                let message = "the gate does not know this token, or it is not sent as `Bearer TOKEN`";
+                Err(Refused::new(Code::BadToken, message))
+            }
+            Err(wait) => {
+                let message = "too many wrong tokens from this address; try again later";
+                Err(Refused::new(Code::TooManyFailures, message).retry_after(wait))
+            }
+        }
+    }
+}
+
+/// The scheme's name is in any case (RFC 9110, 11.1).
+fn bearer(sent: &str) -> Option<&str> {
+    let (scheme, token) = sent.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
+}
+
+/// The rate may have changed since.
+fn with<R>(throttle: &Mutex<Throttle>, rate: Rate, act: impl FnOnce(&mut Throttle) -> R) -> R {
+    let mut throttle = throttle.lock().unwrap_or_else(PoisonError::into_inner);
+    throttle.set_rate(rate);
+    act(&mut throttle)
+}
