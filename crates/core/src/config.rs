@@ -15,8 +15,10 @@ mod reader;
 mod reference;
 mod server;
 mod spec;
+pub mod swarmctl;
 #[cfg(test)]
 mod tests;
+mod update;
 pub mod value;
 
 use std::net::{Ipv6Addr, SocketAddr};
@@ -38,7 +40,8 @@ pub use self::proxies::Proxies;
 pub use self::publish::PublishedAddress;
 use self::reader::{Report, Section};
 pub use self::reference::reference;
-pub use self::server::{Kind, Server};
+pub use self::server::{Kind, Server, leads_back};
+pub use self::update::{Updatable, Update};
 use crate::fleet::Policy;
 use crate::publish::Settings;
 use crate::service::{Clients, Spec};
@@ -68,6 +71,7 @@ pub struct Config {
     pub log: Log,
     pub proxies: Proxies,
     pub docker: Docker,
+    pub update: Update,
     /// The tunnel through which services are published, if they are.
     pub cloudflare: Option<Cloudflare>,
     /// What is published that is no labelled service, in the file's order.
@@ -224,6 +228,7 @@ fn read(mut root: Section<'_, '_>) -> Config {
     let listeners = listeners(&mut root);
     let listening: Vec<SocketAddr> = listeners.iter().map(|listener| listener.address).collect();
     let docker = Docker::read(root.section("docker"));
+    let update = Update::read(root.section("update"));
     let cloudflare = Cloudflare::read(root.section("cloudflare"));
     let published =
         publish::read_all(&mut root, &cloudflare.as_ref().map(Cloudflare::defaults).unwrap_or_default());
@@ -249,6 +254,7 @@ fn read(mut root: Section<'_, '_>) -> Config {
         log: log(root.section("log")),
         proxies: Proxies::read(root.section("proxies")),
         docker,
+        update,
         cloudflare,
         published,
         notify,

@@ -10,7 +10,7 @@ use crate::fleet::{Fleet, Report};
 use crate::learned::Pin;
 use crate::moment::Moment;
 use crate::name::HostName;
-use crate::routes::Match;
+use crate::routes::{Conflict, Match};
 use crate::service::{Clients, Players, ServiceId, State, Wait, Wakers};
 use crate::span;
 
@@ -70,7 +70,8 @@ pub fn explain(fleet: &Fleet, host: &str, visitor: &Visitor, now: Moment) -> Exp
         .iter()
         .filter(|conflict| Some(conflict.claim.as_str()) == name.as_ref().ok().map(HostName::as_str));
     explanation.problems.extend(conflicts.map(|conflict| {
-        format!("{} claims this name too; {} had it first and keeps it", conflict.other, conflict.holder)
+        let Conflict { other, holder, .. } = conflict;
+        format!("{other} claims this name too; it leads to {holder}: {}", conflict.rule())
     }));
     explanation.normal = name.ok().map(|name| name.to_string());
     explanation

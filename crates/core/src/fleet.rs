@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use crate::api_routes;
 use crate::config::value::nearest;
 use crate::event::Event;
 use crate::knock::Face;
@@ -290,6 +291,11 @@ impl Fleet {
         Ok(())
     }
 
+    /// Whether anybody would be thrown out if it stopped now. Nobody is in a service that the fleet does not know.
+    pub fn nobody_in(&self, service: &ServiceId) -> Result<(), CommandError> {
+        self.records.get(service).map_or(Ok(()), Record::nobody_in_it)
+    }
+
     /// Keeps a service awake or asleep until further notice, over restarts and redeployments. Players in a
     /// service that is pinned asleep may stay; joins do not wake it.
     pub fn pin(&mut self, service: &ServiceId, pin: Pin, now: Moment) -> Result<(), CommandError> {
@@ -396,7 +402,7 @@ impl Fleet {
             self.forget_if_over(&id);
         }
         let mut claims: Vec<&Record> = self.records.values().filter(|record| record.present).collect();
-        claims.sort_by_key(|record| record.arrived);
+        claims.sort_by_key(|record| (record.id.source == api_routes::ID, record.arrived));
         let routes = Routes::new(claims.iter().map(|record| (&record.id, &*record.spec)));
         if routes == self.routes {
             return;

@@ -2,11 +2,13 @@
 //! effects and views go out. The crate `swarmgate` acts on them.
 
 pub mod alert;
+pub mod api_routes;
 pub mod config;
 pub mod event;
 pub mod explain;
 pub mod fleet;
 pub mod hours;
+pub mod image;
 pub mod knock;
 pub mod labels;
 pub mod ladder;

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use crate::api_routes;
 use crate::name::{HostName, HostPattern};
 use crate::service::{ServiceId, Spec};
 
@@ -15,13 +16,24 @@ pub struct Routes {
     conflicts: Vec<Conflict>,
 }
 
-/// Two services claim one route. The earlier claim stands until its service is gone.
+/// Two services claim one route. The claim that goes first stands until its service is gone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
     /// The hostname, or [`Routes::DEFAULT`].
     pub claim: String,
     pub holder: ServiceId,
     pub other: ServiceId,
+}
+
+impl Conflict {
+    /// Why the holder has it and the other has not.
+    pub fn rule(&self) -> &'static str {
+        if self.other.source == api_routes::ID && self.holder.source != api_routes::ID {
+            "labels and the configuration file go before routes of the API"
+        } else {
+            "the first to claim it keeps it"
+        }
+    }
 }
 
 /// How a name was found.
@@ -97,6 +109,14 @@ impl Routes {
 
     pub fn default_route(&self) -> Option<&ServiceId> {
         self.default.as_ref()
+    }
+
+    /// Who has this very route, whoever has a wider one.
+    pub fn holder(&self, pattern: &HostPattern) -> Option<&ServiceId> {
+        match pattern {
+            HostPattern::Exact(name) => self.exact.get(name),
+            HostPattern::Below(name) => self.below.get(name),
+        }
     }
 
     pub fn conflicts(&self) -> &[Conflict] {

@@ -26,7 +26,7 @@ pub struct ServiceId {
     pub name: Arc<str>,
 }
 
-/// The name of a source: `file`, `process`, `docker`, `swarm`.
+/// The name of a source: `file`, `process`, `docker`, `swarm`, `api`.
 pub type SourceId = &'static str;
 
 impl ServiceId {

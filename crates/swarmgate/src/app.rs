@@ -30,10 +30,12 @@ use crate::metrics::Metrics;
 use crate::news;
 use crate::notify::{Notifier, Pace};
 use crate::provider::Source;
+use crate::provider::api::{ApiSource, RouteBook};
 use crate::provider::docker::DockerSource;
 use crate::provider::file::FileSource;
 use crate::provider::process::{Consoles, ProcessSource, this_program};
 use crate::provider::swarm::SwarmSource;
+use crate::provider::swarm::update::SwarmEngine;
 use crate::provider::watch as sources;
 use crate::settings::{self, Origin};
 use crate::store::Store;
@@ -104,6 +106,14 @@ pub async fn run(origin: Origin, checked: Checked, stop: Stop) -> anyhow::Result
         Some(Arc::clone(&unseen)),
         background.clone(),
     ));
+    let routes = RouteBook::open(store.clone(), fleet.clone(), configs.clone());
+    tasks.spawn(sources::run(
+        ApiSource::new(&routes, configs.clone()),
+        fleet.clone(),
+        alarm.clone(),
+        Some(Arc::clone(&unseen)),
+        background.clone(),
+    ));
     let servers =
         ProcessSource::new(&config.data_dir, this_program(), process_servers(configs.clone(), &tasks));
     let servers = tokio::spawn(sources::run(
@@ -113,7 +123,15 @@ pub async fn run(origin: Origin, checked: Checked, stop: Stop) -> anyhow::Result
         Some(Arc::clone(&unseen)),
         background.clone(),
     ));
-    tasks.spawn(follow_docker(configs.clone(), fleet.clone(), alarm.clone(), unseen, background.clone()));
+    let swarm_engine = SwarmEngine::default();
+    tasks.spawn(follow_docker(
+        configs.clone(),
+        fleet.clone(),
+        alarm.clone(),
+        swarm_engine,
+        unseen,
+        background.clone(),
+    ));
     tasks.spawn(follow(configs.clone(), fleet.clone(), Arc::clone(&door), metrics.clone()));
     tasks.spawn({
         let background = background.clone();
@@ -244,6 +262,7 @@ async fn follow_docker(
     configs: watch::Receiver<Arc<Config>>,
     fleet: Fleet,
     alarm: Alarm,
+    swarm_engine: SwarmEngine,
     unseen: Arc<DropGuard>,
     stop: CancellationToken,
 ) {
@@ -279,6 +298,9 @@ async fn follow_docker(
     }
     tracing::info!(engine = %host, "looking for labelled services of Docker");
     let engine = Engine::new(host);
+    if docker.swarm != Use::Off {
+        let _ = swarm_engine.set(engine.clone());
+    }
     let new_swarm = || SwarmSource::new(engine.clone(), own::container(), configs.clone(), alarm.clone());
     let new_containers = || DockerSource::new(engine.clone(), own::container(), configs.clone());
     let swarm = (docker.swarm != Use::Off).then(new_swarm);

@@ -37,6 +37,8 @@ use crate::percent::encode;
 const READ_WITHIN: Duration = Duration::from_secs(10);
 /// A write that is given up on may have been made, so it gets longer than any election.
 const WRITE_WITHIN: Duration = Duration::from_secs(30);
+/// The engine asks a registry, which may be far away.
+const REGISTRY_WITHIN: Duration = Duration::from_secs(30);
 /// The tasks of a large Swarm with a long history are some megabytes.
 const MOST_BYTES: usize = 64 * 1024 * 1024;
 
@@ -87,6 +89,26 @@ impl Engine {
         let body = Value::Object(serde_json::Map::new());
         match within(READ_WITHIN, &call, self, self.exchange(&call, Some(&body))).await {
             Err(EngineError::Refused { status: 400, .. } | EngineError::NotThere { .. }) | Ok(_) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The digest of the image that `reference` is now, as the engine hears from its registry.
+    pub async fn digest(&self, reference: &str) -> Result<String, EngineError> {
+        // The reference stands there with its slashes (Engine API, "Get image information from the registry").
+        let words: Vec<String> = reference.split('/').map(encode).collect();
+        let path = format!("/distribution/{}/json", words.join("/"));
+        let call = Call { method: Method::GET, path: &path };
+        let answer = within(REGISTRY_WITHIN, &call, self, self.exchange(&call, None)).await?;
+        let digest = answer.pointer("/Descriptor/digest").and_then(Value::as_str);
+        digest.map(str::to_owned).ok_or_else(|| self.no_answer(&call, "there is no digest in it".to_owned()))
+    }
+
+    /// Whether registries may be asked at all, by a name that is none.
+    pub async fn try_digest(&self) -> Result<(), EngineError> {
+        match self.get("/distribution/-/json").await {
+            Ok(_) | Err(EngineError::NotThere { .. }) => Ok(()),
+            Err(error @ EngineError::Refused { .. }) if !error.is_forbidden() => Ok(()),
             Err(error) => Err(error),
         }
     }

@@ -341,7 +341,8 @@ fn log(event: &Event) {
             claim = conflict.claim.as_str(),
             holder = %conflict.holder,
             other = %conflict.other,
-            "two services claim one route; the first to claim it keeps it"
+            "two services claim one route; {}",
+            conflict.rule()
         ),
     }
 }

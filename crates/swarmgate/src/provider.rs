@@ -1,5 +1,6 @@
 //! Where services come from.
 
+pub mod api;
 pub mod docker;
 pub mod file;
 mod pace;

@@ -1,12 +1,13 @@
 //! The configuration file: read, checked, and watched for changes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use swarmgate_core::config::notify::Target;
+use swarmgate_core::config::swarmctl::{self, Given};
 use swarmgate_core::config::{self, Checked, Config, Fault, Override, Problem};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -19,6 +20,8 @@ use crate::errors::chain;
 pub struct Origin {
     pub file: PathBuf,
     pub overrides: Vec<Override>,
+    /// What swarmctl's variables say; their settings are among the overrides.
+    pub swarmctl: swarmctl::Read,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -67,14 +70,17 @@ impl LoadError {
 }
 
 impl Origin {
-    /// The file, under the flags, under the environment.
+    /// The file, under swarmctl's variables, under the gate's own, under the flags.
     pub fn new(file: PathBuf, flags: Vec<Override>) -> Self {
+        let mut swarmctl = swarmctl::read(&swarmctl_variables());
         let environment = std::env::vars_os()
             .filter_map(|(name, value)| Override::from_variable(name.to_str()?, value.to_str()?));
-        let mut overrides: Vec<Override> = environment.filter(|given| !is_own_variable(given)).collect();
-        overrides.sort_by_key(|given| format!("{given:?}"));
+        let mut own: Vec<Override> = environment.filter(|given| !is_own_variable(given)).collect();
+        own.sort_by_key(|given| format!("{given:?}"));
+        let mut overrides = std::mem::take(&mut swarmctl.overrides);
+        overrides.extend(own);
         overrides.extend(flags);
-        Self { file, overrides }
+        Self { file, overrides, swarmctl }
     }
 
     pub fn load(&self) -> Result<Checked, LoadError> {
@@ -105,8 +111,14 @@ impl Origin {
 
     fn check(&self, text: &str) -> Result<Checked, LoadError> {
         let path = self.file.display().to_string();
-        let mut checked =
-            config::parse(text, &self.overrides).map_err(|problems| LoadError::Bad { path, problems })?;
+        let theirs = &self.swarmctl;
+        let parsed = match config::parse(text, &self.overrides) {
+            Ok(checked) if theirs.problems.is_empty() => Ok(checked),
+            Ok(_) => Err(theirs.problems.clone()),
+            Err(problems) => Err([theirs.problems.as_slice(), &problems].concat()),
+        };
+        let mut checked = parsed.map_err(|problems| LoadError::Bad { path, problems })?;
+        checked.warnings.extend_from_slice(&theirs.warnings);
         checked.config = checked.config.beside(&self.directory());
         Ok(checked)
     }
@@ -184,6 +196,23 @@ pub fn warn(warnings: &[Problem]) {
     for warning in warnings {
         tracing::warn!("configuration: {warning}");
     }
+}
+
+fn swarmctl_variables() -> BTreeMap<String, Given> {
+    let set = std::env::vars_os().filter_map(|(name, value)| {
+        let (name, value) = (name.to_str()?, value.to_str()?);
+        let may_be = swarmctl::may_be(name) && !value.trim().is_empty();
+        may_be.then(|| (name.to_owned(), given(name, value.trim())))
+    });
+    set.collect()
+}
+
+fn given(name: &str, value: &str) -> Given {
+    if !swarmctl::is_file(name, value) {
+        return Given::Text(value.to_owned());
+    }
+    let path = std::path::absolute(value).unwrap_or_else(|_| value.into());
+    swarmctl::from_file(&path, std::fs::read_to_string(&path))
 }
 
 /// Variables that name the gate itself to its commands, not keys of the configuration.

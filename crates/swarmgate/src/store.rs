@@ -16,6 +16,8 @@ const LEARNED: TableDefinition<&str, &str> = TableDefinition::new("learned");
 /// One entry.
 const PUBLICATION: TableDefinition<(), &str> = TableDefinition::new("publication");
 const KEYS: TableDefinition<&str, [u8; 32]> = TableDefinition::new("keys");
+/// Hostname to backend; the hostname of the default route is empty.
+const ROUTES: TableDefinition<&str, &str> = TableDefinition::new("routes");
 const PASSES: &str = "passes";
 /// Raised when a table changes its meaning; older stores are then migrated on opening.
 const VERSION: u64 = 1;
@@ -43,6 +45,8 @@ pub enum StoreError {
     Directory { path: String, source: std::io::Error },
     #[error("cannot open {path}")]
     Open { path: String, source: Box<dyn std::error::Error + Send + Sync> },
+    #[error("the store cannot be written")]
+    Write { source: Box<dyn std::error::Error + Send + Sync> },
     #[error("this system gives no random numbers")]
     NoRandomness,
 }
@@ -53,7 +57,9 @@ impl StoreError {
         match self {
             Self::InUse(_) => "store_in_use",
             Self::TooNew { .. } => "store_too_new",
-            Self::Directory { .. } | Self::Open { .. } | Self::NoRandomness => "store_unusable",
+            Self::Directory { .. } | Self::Open { .. } | Self::Write { .. } | Self::NoRandomness => {
+                "store_unusable"
+            }
         }
     }
 }
@@ -136,6 +142,21 @@ impl Store {
         if let Err(error) = kept {
             tracing::warn!(error, "what is to be remembered of published services could not be kept");
         }
+    }
+
+    /// The routes that were made over the API: hostname and backend; the hostname of the default route is empty.
+    pub fn routes(&self) -> Vec<(String, String)> {
+        let routes = self.database.as_deref().map_or_else(|| Ok(Vec::new()), read_routes);
+        routes.unwrap_or_else(|error| {
+            tracing::warn!(%error, "the store cannot be read; routes of the API are gone until the next start");
+            Vec::new()
+        })
+    }
+
+    /// Keeps a route, or forgets it. Once this has returned it survives a kill. Blocks.
+    pub fn keep_route(&self, host: &str, backend: Option<&str>) -> Result<(), StoreError> {
+        let Some(database) = &self.database else { return Ok(()) };
+        write_route(database, host, backend).map_err(|error| StoreError::Write { source: error.into() })
     }
 
     /// Keeps what was learned, soon: the latest of each service. A full disk costs the memory, not the gate.
@@ -251,6 +272,33 @@ fn write_publication(database: &Database, json: &str) -> Result<(), redb::Error>
     Ok(())
 }
 
+fn read_routes(database: &Database) -> Result<Vec<(String, String)>, redb::Error> {
+    let read = database.begin_read()?;
+    let table = match read.open_table(ROUTES) {
+        Err(redb::TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
+        table => table?,
+    };
+    let mut routes = Vec::new();
+    for entry in table.iter()? {
+        let (host, backend) = entry?;
+        routes.push((host.value().to_owned(), backend.value().to_owned()));
+    }
+    Ok(routes)
+}
+
+fn write_route(database: &Database, host: &str, backend: Option<&str>) -> Result<(), redb::Error> {
+    let write = database.begin_write()?;
+    {
+        let mut table = write.open_table(ROUTES)?;
+        match backend {
+            Some(backend) => table.insert(host, backend)?,
+            None => table.remove(host)?,
+        };
+    }
+    write.commit()?;
+    Ok(())
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -315,6 +363,24 @@ mod tests {
         assert_eq!(mode & 0o777, 0o600);
         let elsewhere = Store::in_memory().pass_key().unwrap();
         assert!(elsewhere != first && elsewhere != [0; 32]);
+    }
+
+    #[test]
+    fn routes_are_there_after_reopening_and_gone_when_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let routes = || Store::open(dir.path()).unwrap().routes();
+        assert_eq!(routes(), []);
+        {
+            let store = Store::open(dir.path()).unwrap();
+            for (host, backend) in
+                [("a.example", "x:1"), ("", "y:2"), ("b.example", "x:1"), ("a.example", "z:3")]
+            {
+                store.keep_route(host, Some(backend)).unwrap();
+            }
+            store.keep_route("b.example", None).unwrap();
+        }
+        let kept = [("", "y:2"), ("a.example", "z:3")];
+        assert_eq!(routes(), kept.map(|(host, backend)| (host.to_owned(), backend.to_owned())));
     }
 
     #[test]

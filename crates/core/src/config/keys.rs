@@ -177,6 +177,11 @@ pub const KEYS: &[Key] = &[
     key("docker.grace", "duration", r#""90s""#,
         "How long a plain container may take to stop before it is killed, if it has no label `swarmgate.grace`. If its own `stop_grace_period` is longer, that counts."),
 
+    key("update.services", r#"`"labelled"` or `"all"`"#, r#""labelled""#,
+        "Which services of a Swarm `POST /v1/update/NAME` may give another image: those with labels for the gate, be it for players or for publishing, or all."),
+    key("update.images", "list of names", "[]",
+        "Which images: `ghcr.io/acme/web`, or `ghcr.io/acme/*` for all below it. Short names mean what they mean to Docker: `nginx` is `docker.io/library/nginx`. Empty: any."),
+
     unset("cloudflare.account", "text", r#""0da42c8d2132a9ddaf714f9e7c920711""#,
         "The id of the account that the tunnel belongs to. With this and `tunnel`, labelled services are published."),
     unset("cloudflare.tunnel", "text", r#""f70ff985-a4ef-4643-bbbc-4a0ed4fc8415""#,

@@ -1,6 +1,7 @@
 //! Settings from the environment, the command line and labels, which have the last word over the file.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use toml::de::DeValue;
 
@@ -11,7 +12,7 @@ use super::value;
 const PREFIX: &str = "SWARMGATE_";
 
 /// A key that is set outside the file. Of several for one key the last counts: flags go after variables.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Override {
     /// Whom to blame: `SWARMGATE_LOG_LEVEL`, `--log-level`.
     pub(super) origin: String,
@@ -28,6 +29,11 @@ impl Override {
     pub fn from_variable(name: &str, value: &str) -> Option<Self> {
         let variable = name.strip_prefix(PREFIX).filter(|_| !value.is_empty())?.to_owned();
         Some(Self { origin: name.to_owned(), variable, value: value.to_owned(), plain: false })
+    }
+
+    /// A variable with a name of somebody else's that sets the key with this path, to text unless it is `raw`.
+    pub(super) fn from_other(name: &str, key: &str, value: &str, raw: bool) -> Self {
+        Self { origin: name.to_owned(), variable: variable(key), value: value.to_owned(), plain: !raw }
     }
 
     /// A command line flag that sets the key with this path.
@@ -59,6 +65,13 @@ impl Override {
             Ok(value) if value.is_integer() || value.is_bool() || value.is_array() => value,
             Ok(_) | Err(_) => DeValue::String(self.value.as_str().into()),
         }
+    }
+}
+
+/// Without the value, which may be a secret.
+impl fmt::Debug for Override {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}=***", self.origin)
     }
 }
 

@@ -84,6 +84,7 @@ const TABLES: [(&str, &str, &str); 12] = [
         "`[docker]`",
         "Where labelled services come from. `swarm`, `containers` and `host` change with a restart only.",
     ),
+    ("update", "`[update]`", "What may be updated over the API."),
     (
         "cloudflare",
         "`[cloudflare]`",

@@ -170,7 +170,7 @@ impl Claims {
             Kind::File { endpoints } => endpoints.as_slice(),
             Kind::Process(process) => std::slice::from_ref(&process.endpoint),
         };
-        if let Some(endpoint) = endpoints.iter().find(|endpoint| is_ours(endpoint, listening)) {
+        if let Some(endpoint) = endpoints.iter().find(|endpoint| leads_back(endpoint, listening)) {
             let what = format!("the gate itself listens on {endpoint}");
             let fix = "let the server listen on another port (server-port in server.properties) and write it here, \
                        such as address = \"127.0.0.1:25566\"";
@@ -192,7 +192,7 @@ impl Claims {
 }
 
 /// Whether dialling it reaches one of the gate's own listeners, as far as the text shows.
-fn is_ours(endpoint: &Endpoint, listening: &[SocketAddr]) -> bool {
+pub fn leads_back(endpoint: &Endpoint, listening: &[SocketAddr]) -> bool {
     let dialled = match endpoint.host.as_ref() {
         "localhost" => Some(IpAddr::from(Ipv4Addr::LOCALHOST)),
         host => host.parse::<IpAddr>().ok(),

@@ -164,6 +164,37 @@ fn refusal(verdict: &Verdict) -> &'static str {
     }
 }
 
+/// Whoever comes first: a route that a program has made yields, and has the hostname again in the end.
+#[test]
+fn labels_and_files_go_before_routes_of_the_api() {
+    for api_first in [true, false] {
+        let mut fleet = Fleet::new(policy());
+        let list = |source: SourceId| {
+            let spec = Spec { default: true, ..spec(&["mc.example.com"]) };
+            let (id, state) = (ServiceId::new(source, "mc"), running("1"));
+            Snapshot::of(vec![Service { id, spec: Arc::new(spec), state, scalable: false, problems: vec![] }])
+        };
+        let mut sources = [api_routes::ID, "file"];
+        if !api_first {
+            sources.reverse();
+        }
+        for source in sources {
+            fleet.observe(source, list(source), at(0));
+        }
+        let host = HostName::parse("mc.example.com").unwrap();
+        for host in [Some(&host), None] {
+            assert_eq!(fleet.find(host).unwrap().0.source, "file", "api first: {api_first}");
+        }
+        let conflicts = fleet.routes().conflicts();
+        assert_eq!(conflicts.len(), 2);
+        assert!(conflicts.iter().all(|conflict| {
+            conflict.other.source == api_routes::ID && conflict.rule().starts_with("labels")
+        }));
+        fleet.observe("file", Snapshot::default(), at(1));
+        assert_eq!(fleet.find(Some(&host)).unwrap().0.source, api_routes::ID);
+    }
+}
+
 #[test]
 fn one_wake_for_any_number_of_joiners() {
     let mut world = World::new(|_| {});

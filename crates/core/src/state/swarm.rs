@@ -17,6 +17,7 @@ pub(super) mod reason;
 pub mod saved;
 pub mod scale;
 pub mod survey;
+pub mod update;
 
 use std::sync::Arc;
 

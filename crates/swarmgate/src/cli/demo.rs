@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 use serde_json::json;
-use swarmgate_core::config::Checked;
+use swarmgate_core::config::{Checked, swarmctl};
 
 use super::output::Output;
 use super::reach::seconds;
@@ -110,7 +110,7 @@ restart_delay = "1s"
         let file = directory.join("swarmgate.toml");
         std::fs::write(&file, config).context("cannot write the demo's configuration")?;
         // The environment is for gates that are configured.
-        Ok(Origin { file, overrides: Vec::new() })
+        Ok(Origin { file, overrides: Vec::new(), swarmctl: swarmctl::Read::default() })
     }
 }
 

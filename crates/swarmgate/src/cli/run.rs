@@ -44,6 +44,9 @@ impl Run {
         let origin = Origin::new(self.config, flags.collect());
         let checked = origin.load()?;
         telemetry::start(&checked.config.log);
+        for note in &origin.swarmctl.notes {
+            tracing::info!("swarmctl's variables: {note}");
+        }
         let stop = stop_on_signals()?;
         app::run(origin, checked, stop).await?;
         Ok(ExitCode::SUCCESS)
@@ -80,7 +83,8 @@ impl Check {
     /// Exit code 0 if the gate would start with it, 1 if not, also when the file cannot be read.
     pub fn run(self, output: Output) -> anyhow::Result<ExitCode> {
         let file = self.file.display().to_string();
-        let (problems, warnings) = match Origin::new(self.file, Vec::new()).load() {
+        let origin = Origin::new(self.file, Vec::new());
+        let (problems, warnings) = match origin.load() {
             Ok(Checked { config, warnings }) => {
                 (Vec::new(), warnings.into_iter().chain(missing_here(&config)).collect())
             }
@@ -93,6 +97,7 @@ impl Check {
             "ok": good,
             "errors": problems.iter().map(to_json).collect::<Vec<_>>(),
             "warnings": warnings.iter().map(to_json).collect::<Vec<_>>(),
+            "notes": origin.swarmctl.notes,
         });
         output.print(&answer, |_| {
             for problem in &problems {
@@ -101,11 +106,14 @@ impl Check {
             for warning in &warnings {
                 complaint(&format!("{} (warning)", in_its_place(&file, warning)));
             }
-            match problems.len() {
+            let mut lines: Vec<String> =
+                origin.swarmctl.notes.iter().map(|note| format!("{note}, as in swarmctl")).collect();
+            lines.push(match problems.len() {
                 0 => format!("{file} is fine"),
                 1 => format!("{file} has 1 error"),
                 count => format!("{file} has {count} errors"),
-            }
+            });
+            lines.join("\n")
         })?;
         Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }

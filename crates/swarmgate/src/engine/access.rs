@@ -14,6 +14,7 @@ pub enum Need {
     Events,
     OwnContainer,
     Update,
+    Registry,
     Containers,
     Container,
     Start,
@@ -30,6 +31,7 @@ impl Need {
             Self::Events => "GET /events",
             Self::OwnContainer | Self::Container => "GET /containers/{id}/json",
             Self::Update => "POST /services/{id}/update",
+            Self::Registry => "GET /distribution/{image}/json",
             Self::Containers => "GET /containers/json",
             Self::Start => "POST /containers/{id}/start",
             Self::Stop => "POST /containers/{id}/stop",
@@ -50,7 +52,10 @@ impl Need {
             Self::OwnContainer => {
                 "the gate cannot tell which networks it is on, so it may dial a server on one that it is not on"
             }
-            Self::Update => "no service of the Swarm is woken or put to sleep",
+            Self::Update => "no service of the Swarm is woken, put to sleep or updated",
+            Self::Registry => {
+                "an update over the API does not know which image a tag is now, and leaves it to each node"
+            }
             Self::Containers => "no plain container is known",
             Self::Container => "no state of a container is known, so none is routed, started or stopped",
             Self::Start => "no container is started",

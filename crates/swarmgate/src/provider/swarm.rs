@@ -5,6 +5,7 @@
 
 mod earlier;
 mod ends;
+pub mod update;
 mod write;
 
 use std::collections::BTreeMap;
@@ -152,8 +153,12 @@ impl SwarmSource {
 
     /// Once: a player should not be the first to find out.
     async fn try_update(&self) {
-        if !self.engine.access().is_tried(Need::Update) {
-            self.engine.access().note(Need::Update, &self.engine.try_update().await);
+        let access = self.engine.access();
+        if !access.is_tried(Need::Update) {
+            access.note(Need::Update, &self.engine.try_update().await);
+        }
+        if !access.is_tried(Need::Registry) {
+            access.note(Need::Registry, &self.engine.try_digest().await);
         }
     }
 

@@ -1,6 +1,7 @@
 use serde_json::json;
+use tokio::time::timeout;
 
-use crate::run;
+use crate::{LIMIT, Said, run, swarmgate};
 
 const GOOD: &str = r#"
 [server.lobby]
@@ -100,4 +101,39 @@ async fn what_a_certain_visitor_would_meet() {
     }
     let said = run(&["explain", "a.example.com", "--config", &file, "--offline"]).await;
     assert!(said.out.contains("\n  only if  the address is let in by"), "{}", said.out);
+}
+
+/// Whoever comes from swarmctl starts with the variables that are there.
+#[tokio::test]
+async fn swarmctls_variables_are_read_and_named() {
+    let (directory, file) = file("[cloudflare]\ngrace = \"1h\"");
+    let secret = directory.path().join("token");
+    std::fs::write(&secret, "t0ken\n").unwrap();
+    let check = async |token: &str, json: &[&str]| {
+        let mut command = swarmgate();
+        command.args(["check", &file]).args(json);
+        for (name, value) in [
+            ("CLOUDFLARE_TUNNEL_ID", "f70ff985-a4ef-4643-bbbc-4a0ed4fc8415"),
+            ("CLOUDFLARE_ACCOUNT_ID", "0da42c8d2132a9ddaf714f9e7c920711"),
+            ("CLOUDFLARE_API_TOKEN", token),
+            ("SERVICE_REMOVAL_DELAY_MINUTES", "30"),
+        ] {
+            command.env(name, value);
+        }
+        Said::of(timeout(LIMIT, command.output()).await.expect("in time").unwrap())
+    };
+    let found = check(secret.to_str().unwrap(), &[]).await;
+    assert_eq!(found.code, 0, "{}", found.err);
+    for line in [
+        "CLOUDFLARE_API_TOKEN sets cloudflare.token_file, as in swarmctl",
+        "SERVICE_REMOVAL_DELAY_MINUTES sets cloudflare.grace, as in swarmctl",
+    ] {
+        assert!(found.out.lines().any(|known| known == line), "{}", found.out);
+    }
+    let found = check(secret.to_str().unwrap(), &["--json"]).await.json();
+    assert_eq!(found["notes"].as_array().unwrap().len(), 4, "{found}");
+
+    let found = check("/run/secrets/nowhere", &[]).await;
+    assert_eq!(found.code, 1);
+    assert!(found.err.contains("CLOUDFLARE_API_TOKEN: cannot read /run/secrets/nowhere"), "{}", found.err);
 }

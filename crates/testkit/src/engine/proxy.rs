@@ -20,7 +20,7 @@ pub struct Proxy {
 
 impl Proxy {
     /// Listens at `socket` and passes on to `engine` what `allowed` lists: `GET /services/{id}`, where a part
-    /// in braces stands for any one part of a path.
+    /// in braces stands for any one part of a path, and `{image}` for one or more.
     pub fn start(socket: &Path, engine: &Path, allowed: Vec<String>) -> Self {
         let listener = UnixListener::bind(socket).expect("the socket can be bound");
         let caller = Caller::new(engine, allowed);
@@ -93,12 +93,22 @@ impl Caller {
 }
 
 fn fits(pattern: &str, call: &str) -> bool {
-    let (mut pattern, mut call) = (pattern.split('/'), call.split('/'));
-    loop {
-        match (pattern.next(), call.next()) {
-            (None, None) => return true,
-            (Some(part), Some(word)) if part == word || (part.starts_with('{') && !word.is_empty()) => {}
-            _ => return false,
+    let words: Vec<&str> = call.split('/').collect();
+    fits_words(&pattern.split('/').collect::<Vec<_>>(), &words)
+}
+
+/// `{image}` stands for one part or more: names of images have slashes.
+fn fits_words(pattern: &[&str], words: &[&str]) -> bool {
+    match (pattern, words) {
+        ([], []) => true,
+        (["{image}", rest @ ..], [word, words @ ..]) if !word.is_empty() => {
+            fits_words(rest, words) || fits_words(pattern, words)
         }
+        ([part, pattern @ ..], [word, words @ ..])
+            if part == word || (part.starts_with('{') && !word.is_empty()) =>
+        {
+            fits_words(pattern, words)
+        }
+        _ => false,
     }
 }

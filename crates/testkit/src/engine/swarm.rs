@@ -33,6 +33,10 @@ pub struct Swarm {
     pub updates: Vec<String>,
     /// What a client did that none should.
     pub complaints: Vec<String>,
+    /// What its registries answer: the digest of a reference. Others are not found there.
+    pub registry: BTreeMap<String, String>,
+    /// The calls may change images, too.
+    pub may_update_images: bool,
     /// After each of so many reads of a service, somebody else changes it.
     pub interfere: u32,
     /// How far its clock is ahead of the test's.
@@ -88,6 +92,16 @@ impl Swarm {
         }
     }
 
+    /// By its id, its name, or what only its id begins with.
+    fn find(&self, key: &str) -> Option<&Value> {
+        let named = || self.services.values().find(|service| service["Spec"]["Name"] == key);
+        let begun = || {
+            let mut begun = self.services.iter().filter(|(id, _)| id.starts_with(key));
+            begun.next().filter(|_| begun.next().is_none()).map(|(_, service)| service)
+        };
+        self.services.get(key).or_else(named).or_else(begun)
+    }
+
     pub fn service(&self, name: &str) -> &Value {
         &self.services[&self.id(name)]
     }
@@ -116,14 +130,25 @@ impl Swarm {
         service["UpdatedAt"] = now.into();
     }
 
+    /// What Swarm says of the last update of the service.
+    pub fn update_status(&mut self, name: &str, state: &str, message: &str) {
+        let id = self.id(name);
+        let service = self.services.get_mut(&id).expect("the service is there");
+        service["UpdateStatus"] = json!({"State": state, "Message": message});
+    }
+
     /// A new task of the service, in this state and wanted so. Gives back its id.
     pub fn add_task(&mut self, name: &str, state: &str, desired: &str) -> String {
         self.made += 1;
         let (id, now) = (format!("task{}", self.made), self.now());
+        let template = self.service(name)["Spec"]["TaskTemplate"].clone();
         self.tasks.push(json!({
             "ID": id, "Version": {"Index": self.index}, "CreatedAt": now, "UpdatedAt": now,
             "ServiceID": self.id(name), "Slot": 1, "NodeID": "n1",
-            "Spec": {"RestartPolicy": {"Condition": "any", "Delay": 5_000_000_000_u64, "MaxAttempts": 0}},
+            "Spec": {
+                "ContainerSpec": {"Image": template["ContainerSpec"]["Image"]}, "ForceUpdate": template["ForceUpdate"],
+                "RestartPolicy": {"Condition": "any", "Delay": 5_000_000_000_u64, "MaxAttempts": 0},
+            },
             "Status": {"Timestamp": now, "State": state, "Message": state,
                 "ContainerStatus": {"ContainerID": format!("c{}", self.made), "PID": 0, "ExitCode": 0}},
             "DesiredState": desired,
@@ -180,7 +205,7 @@ impl Swarm {
                 (200, json!(self.services.values().collect::<Vec<_>>()).to_string(), None)
             }
             ("GET", ["services", id]) => {
-                let Some(service) = self.services.get(*id).cloned() else { return not_found(id) };
+                let Some(service) = self.find(id).cloned() else { return not_found(id) };
                 if self.interfere > 0 {
                     self.interfere -= 1;
                     let name = service["Spec"]["Name"].as_str().expect("a name").to_owned();
@@ -202,6 +227,7 @@ impl Swarm {
                 nodes.extend(self.nodes.iter().cloned());
                 (200, json!(nodes).to_string(), None)
             }
+            ("GET", ["distribution", words @ .., "json"]) => self.ask_registry(&words.join("/")),
             (_, ["containers", words @ ..]) => self.answer_about_containers(request, words),
             _ => {
                 self.complaints.push(format!("unexpected call: {}", request.call()));
@@ -233,19 +259,45 @@ impl Swarm {
         if request.asks("registryAuthFrom") != Some("spec") {
             self.complaints.push("the registry's credentials would be lost".into());
         }
-        if without_counts(&spec) != without_counts(&before["Spec"]) {
+        if self.without_counts(&spec) != self.without_counts(&before["Spec"]) {
             self.complaints.push(format!("more than the counts was changed: {}", request.body));
         }
         let name = before["Spec"]["Name"].as_str().expect("a name").to_owned();
         self.updates.push(request.body.clone());
         self.edit(&name, |current| *current = spec.clone());
+        self.services.get_mut(id).expect("the service is there")["UpdateStatus"] = Value::Null;
         self.follow(&name, &before["Spec"], &spec);
         (200, json!({"Warnings": null}).to_string(), Some(name))
+    }
+
+    fn ask_registry(&self, reference: &str) -> Reply {
+        let reference = reference.replace("%3A", ":");
+        if reference == "-" {
+            return error(400, "invalid reference format");
+        }
+        match self.registry.get(&reference) {
+            Some(digest) => {
+                (200, json!({"Descriptor": {"digest": digest}, "Platforms": []}).to_string(), None)
+            }
+            None => error(403, &format!("errors: denied: requested access to {reference} is denied")),
+        }
+    }
+
+    /// A spec without what a client may change of it.
+    fn without_counts(&self, spec: &Value) -> Value {
+        let mut spec = spec.clone();
+        spec["Mode"]["Replicated"]["Replicas"] = Value::Null;
+        spec["TaskTemplate"]["ForceUpdate"] = Value::Null;
+        if self.may_update_images {
+            spec["TaskTemplate"]["ContainerSpec"]["Image"] = Value::Null;
+        }
+        spec
     }
 
     /// As Swarm's orchestrator does: ended tasks keep it from making another until `ForceUpdate` is raised.
     fn follow(&mut self, name: &str, before: &Value, after: &Value) {
         let forced = before["TaskTemplate"]["ForceUpdate"] != after["TaskTemplate"]["ForceUpdate"];
+        let image = |spec: &Value| spec["TaskTemplate"]["ContainerSpec"]["Image"].clone();
         let id = self.id(name);
         let (mut dead, mut live) = (0, 0);
         for task in self.tasks.iter_mut().filter(|task| task["ServiceID"] == id.as_str()) {
@@ -254,12 +306,14 @@ impl Swarm {
                 dead += 1;
             } else if replicas(after) == 0 {
                 task["DesiredState"] = "remove".into();
+            } else if image(before) != image(after) {
+                task["DesiredState"] = "shutdown".into();
             } else {
                 live += 1;
             }
         }
         let woken = replicas(before) == 0 && (dead < 2 || forced);
-        if replicas(after) > 0 && live == 0 && (woken || forced) {
+        if replicas(after) > 0 && live == 0 && (woken || forced || image(before) != image(after)) {
             self.add_task(name, "pending", "running");
         }
     }
@@ -271,13 +325,6 @@ impl Swarm {
 
 fn replicas(spec: &Value) -> u64 {
     spec["Mode"]["Replicated"]["Replicas"].as_u64().unwrap_or(1)
-}
-
-fn without_counts(spec: &Value) -> Value {
-    let mut spec = spec.clone();
-    spec["Mode"]["Replicated"]["Replicas"] = Value::Null;
-    spec["TaskTemplate"]["ForceUpdate"] = Value::Null;
-    spec
 }
 
 fn not_found(id: &str) -> Reply {

@@ -25,12 +25,16 @@ impl Record {
         if !runs || self.is_falling_asleep() {
             return Err(CommandError::NotNow(id(), self.shown.word()));
         }
-        let uncounted =
-            matches!(self.believed, State::Running(_)) && self.online.is_none() && !self.never_ready;
+        if force { Ok(()) } else { self.nobody_in_it() }
+    }
+
+    /// Nobody would be thrown out if it stopped now. Not knowing is no yes.
+    pub(in crate::fleet) fn nobody_in_it(&self) -> Result<(), CommandError> {
+        let id = || self.id.clone();
+        let may_run = matches!(self.believed, State::Running(_) | State::Unknown { .. });
+        let uncounted = may_run && self.online.is_none() && !self.never_ready;
         let (seats, online) = (self.seats.len(), self.online.unwrap_or(0));
-        if force {
-            Ok(())
-        } else if seats > 0 || online > 0 {
+        if seats > 0 || online > 0 {
             Err(CommandError::Occupied { service: id(), seats, online })
         } else if uncounted && self.spec.players == Players::Game {
             Err(CommandError::UnknownPlayers(id()))

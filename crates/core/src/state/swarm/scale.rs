@@ -57,7 +57,7 @@ fn set_replicas(spec: &mut Value, from: u64, to: u64) -> Result<String, ScaleErr
 }
 
 /// Swarm compares it for change only, so it may wrap.
-fn raise_force_update(spec: &mut Value) -> Result<String, ScaleError> {
+pub(super) fn raise_force_update(spec: &mut Value) -> Result<String, ScaleError> {
     let template = object(spec.get_mut("TaskTemplate"), "TaskTemplate")?;
     let from = read(template, FORCE_UPDATE, 0)?;
     let to = from.wrapping_add(1);
@@ -70,7 +70,7 @@ fn replicated(spec: &mut Value) -> Result<&mut Map<String, Value>, ScaleError> {
     object(mode, "Mode.Replicated")
 }
 
-fn object<'a>(
+pub(super) fn object<'a>(
     value: Option<&'a mut Value>,
     name: &'static str,
 ) -> Result<&'a mut Map<String, Value>, ScaleError> {

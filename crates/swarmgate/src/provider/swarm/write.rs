@@ -15,7 +15,7 @@ use crate::engine::access::Need;
 use crate::engine::error::EngineError;
 
 /// Whoever else updates the service wins a try, not all of them.
-const TRIES: u32 = 40;
+pub(super) const TRIES: u32 = 40;
 /// Two gates that collided must not collide again for ever.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(100));
 
@@ -132,7 +132,7 @@ impl SwarmSource {
     }
 }
 
-fn pause(attempt: u32) -> Duration {
+pub(super) fn pause(attempt: u32) -> Duration {
     let (least, most) = PAUSE;
     let longest = (least * 2_u32.saturating_pow(attempt)).min(most);
     let dice = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.subsec_nanos());
