@@ -66,7 +66,7 @@ variables, variables before the file, the file before the defaults below.
 "#;
 
 /// Table, heading, what it is.
-const TABLES: [(&str, &str, &str); 12] = [
+const TABLES: [(&str, &str, &str); 13] = [
     ("", "At the top of the file", "Above every table."),
     (
         "listener",
