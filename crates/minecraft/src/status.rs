@@ -4,6 +4,8 @@
 mod answer;
 mod summary;
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 pub use answer::{Sample, StatusAnswer};
@@ -21,8 +23,7 @@ pub const LONGEST_RESPONSE: usize = 512 * 1024;
 /// A client asks for the status and sends a ping in this order, but some send the ping alone, or both at once.
 #[derive(Debug)]
 pub struct Responder {
-    /// The whole frame.
-    response: Vec<u8>,
+    response: Arc<[u8]>,
     received: Vec<u8>,
     answered: u8,
     ponged: u8,
@@ -54,9 +55,9 @@ const LONGEST_PACKET: usize = 10;
 const MOST_ANSWERS: u8 = 2;
 
 impl Responder {
-    /// `json`: as [`StatusAnswer::to_json`] gives it, at most 32 767 characters.
-    pub fn new(json: &str) -> Self {
-        Self { response: respond(json), received: Vec::new(), answered: 0, ponged: 0 }
+    /// `response`: the whole frame, as [`respond`] makes it.
+    pub fn new(response: Arc<[u8]>) -> Self {
+        Self { response, received: Vec::new(), answered: 0, ponged: 0 }
     }
 
     /// Takes what came, in whatever pieces. After an error or a reply that is done, the connection is over.
@@ -97,7 +98,7 @@ impl Responder {
     }
 }
 
-/// The response frame with this JSON.
+/// The response frame with this JSON, which is as [`StatusAnswer::to_json`] gives it: at most 32 767 characters.
 pub fn respond(json: &str) -> Vec<u8> {
     let mut body = vec![0];
     write_text(json, &mut body);
@@ -174,8 +175,8 @@ mod tests {
         ] {
             let sent = sent.concat();
             let whole = Reply { bytes: answer.concat(), done };
-            assert_eq!(Responder::new("{}").feed(&sent), Ok(whole.clone()), "{sent:02x?}");
-            let mut responder = Responder::new("{}");
+            assert_eq!(Responder::new(respond("{}").into()).feed(&sent), Ok(whole.clone()), "{sent:02x?}");
+            let mut responder = Responder::new(respond("{}").into());
             let mut pieces = Reply::default();
             for byte in sent.chunks(1) {
                 if !pieces.done {
@@ -196,7 +197,7 @@ mod tests {
             (b"\x02\x00\x00", Malformed::Trailing(1)),
             (b"\x03\x01\x00\x00", Malformed::Truncated),
         ] {
-            assert_eq!(Responder::new("{}").feed(sent), Err(why), "{sent:02x?}");
+            assert_eq!(Responder::new(respond("{}").into()).feed(sent), Err(why), "{sent:02x?}");
         }
     }
 
@@ -234,7 +235,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_survived(pieces: Vec<Vec<u8>>) {
-            let mut responder = Responder::new("{}");
+            let mut responder = Responder::new(respond("{}").into());
             for piece in pieces {
                 if responder.feed(&piece).map_or(true, |reply| reply.done) {
                     break;

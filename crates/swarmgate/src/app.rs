@@ -25,6 +25,7 @@ use crate::gateway::pass::Passes;
 use crate::gateway::proof::Keyring;
 use crate::gateway::quiet::Quiet;
 use crate::gateway::sessions::Sessions;
+use crate::gateway::status::Answers;
 use crate::gateway::{self, Gateway, listener};
 use crate::metrics::Metrics;
 use crate::news;
@@ -84,6 +85,7 @@ pub async fn run(origin: Origin, checked: Checked, stop: Stop) -> anyhow::Result
         passes: Passes::new(&store.pass_key()?),
         keyring: Keyring::default(),
         sessions: Sessions::new()?,
+        answers: Answers::default(),
         notifier: alarm.notifier().clone(),
         drain: stop.drain.clone(),
         close: close.clone(),

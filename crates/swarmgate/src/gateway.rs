@@ -14,7 +14,7 @@ mod refuse;
 pub mod relay;
 mod session;
 pub mod sessions;
-mod status;
+pub mod status;
 mod tell;
 
 use std::io;
@@ -35,6 +35,7 @@ use pass::Passes;
 use proof::Keyring;
 use quiet::Quiet;
 use sessions::Sessions;
+use status::Answers;
 
 /// What all connections share.
 #[derive(Debug)]
@@ -47,6 +48,7 @@ pub struct Gateway {
     pub passes: Passes,
     pub keyring: Keyring,
     pub sessions: Sessions,
+    pub answers: Answers,
     pub notifier: Notifier,
     /// Cancelled when nobody new is let in.
     pub drain: CancellationToken,

@@ -1,14 +1,19 @@
 //! Reads a connection's opening: an optional PROXY header, then as much as it takes to know what the client
 //! wants. Bounded in bytes and in time.
 
+use std::future::poll_fn;
 use std::io;
+use std::mem::MaybeUninit;
 use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use swarmgate_core::config::{Listener, ProxyProtocol};
 use swarmgate_minecraft::knock::{self, Knock};
 use swarmgate_minecraft::proxy_header::{self, Addresses, HeaderError};
 use swarmgate_minecraft::{Malformed, frame, legacy};
+use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 
@@ -39,7 +44,7 @@ impl Opening {
     /// behind it stays.
     pub async fn answer(
         &mut self,
-        stream: &TcpStream,
+        stream: &mut TcpStream,
         limit: usize,
         deadline: Instant,
     ) -> Result<Vec<u8>, NoOpening> {
@@ -155,7 +160,7 @@ pub struct Caller<'a> {
 impl<'a> Caller<'a> {
     /// Reads the PROXY header, where there may be one.
     pub async fn read(
-        stream: &TcpStream,
+        stream: &mut TcpStream,
         peer: SocketAddr,
         listener: &'a Listener,
         deadline: Instant,
@@ -173,7 +178,7 @@ impl<'a> Caller<'a> {
     }
 
     /// Reads on, until it is clear what the client wants.
-    pub async fn opening(self, stream: &TcpStream, deadline: Instant) -> Result<Opening, NoOpening> {
+    pub async fn opening(self, stream: &mut TcpStream, deadline: Instant) -> Result<Opening, NoOpening> {
         let Self { listener, trusted, mut raw, client, destination } = self;
         let limit = if trusted { TRUSTED_LIMIT } else { LIMIT };
         let knock = read_knock(stream, &mut raw, limit, deadline).await;
@@ -191,7 +196,7 @@ impl<'a> Caller<'a> {
 
 /// The header, where this listener takes one from this peer.
 async fn read_header(
-    stream: &TcpStream,
+    stream: &mut TcpStream,
     raw: &mut Vec<u8>,
     listener: &Listener,
     trusted: bool,
@@ -216,7 +221,7 @@ async fn read_header(
 }
 
 async fn read_knock(
-    stream: &TcpStream,
+    stream: &mut TcpStream,
     raw: &mut Vec<u8>,
     limit: usize,
     deadline: Instant,
@@ -252,25 +257,25 @@ fn with_its_protocol(error: NoOpening, raw: &[u8], limit: usize) -> NoOpening {
 }
 
 /// Appends what has arrived, at least one byte.
-async fn more(stream: &TcpStream, raw: &mut Vec<u8>, deadline: Instant) -> Result<(), NoOpening> {
-    loop {
-        if timeout_at(deadline, stream.readable()).await.is_err() {
-            return Err(if raw.is_empty() { NoOpening::Silent } else { NoOpening::Slow });
-        }
-        // Made only now: kept over the wait, it would be part of every connection's future.
-        let mut chunk = [0; 2048];
-        match stream.try_read(&mut chunk) {
-            Ok(0) => return Err(left(raw)),
-            Ok(read) => {
-                raw.extend(chunk.iter().take(read));
-                return Ok(());
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            // How health checks and scanners hang up.
-            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Err(left(raw)),
-            Err(error) => return Err(error.into()),
-        }
+async fn more(stream: &mut TcpStream, raw: &mut Vec<u8>, deadline: Instant) -> Result<(), NoOpening> {
+    let read = timeout_at(deadline, poll_fn(|cx| poll_more(stream, raw, cx))).await;
+    match read {
+        Ok(Ok(0)) => Err(left(raw)),
+        Ok(Ok(_)) => Ok(()),
+        // How health checks and scanners hang up.
+        Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionReset => Err(left(raw)),
+        Ok(Err(error)) => Err(error.into()),
+        Err(_) => Err(if raw.is_empty() { NoOpening::Silent } else { NoOpening::Slow }),
     }
+}
+
+/// How many bytes came. The chunk lives on the stack: kept over a wait, it would be part of every connection's future.
+fn poll_more(stream: &mut TcpStream, raw: &mut Vec<u8>, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    let mut chunk = [MaybeUninit::uninit(); 2048];
+    let mut chunk = ReadBuf::uninit(&mut chunk);
+    ready!(Pin::new(stream).poll_read(cx, &mut chunk))?;
+    raw.extend_from_slice(chunk.filled());
+    Poll::Ready(Ok(chunk.filled().len()))
 }
 
 fn left(raw: &[u8]) -> NoOpening {

@@ -92,7 +92,7 @@ async fn relay_when_ready(
 }
 
 async fn prepare(
-    stream: TcpStream,
+    mut stream: TcpStream,
     peer: SocketAddr,
     listener: Arc<Listener>,
     gateway: Arc<Gateway>,
@@ -108,11 +108,11 @@ async fn prepare(
     let give_up = Instant::now() + PATIENCE_OF_CLIENTS;
     let deadline = Instant::now() + gateway.config.borrow().limits.opening_deadline;
     let opening = async {
-        let caller = Caller::read(&stream, peer, &listener, deadline).await?;
+        let caller = Caller::read(&mut stream, peer, &listener, deadline).await?;
         if caller.client != peer {
             gateway.door.charge(&mut place, caller.client.ip())?;
         }
-        caller.opening(&stream, deadline).await
+        caller.opening(&mut stream, deadline).await
     };
     let opening = tokio::select! {
         opening = opening => opening,
@@ -202,8 +202,9 @@ impl Visit {
         }
         match decided {
             (Verdict::Answer(face), _) => {
-                status::answer(self.stream, &self.opening, &face, self.gateway.fleet.now(), self.deadline)
-                    .await;
+                let answers = &self.gateway.answers;
+                let now = self.gateway.fleet.now();
+                answers.answer(self.stream, &self.opening, &face, now, self.deadline).await;
                 None
             }
             (Verdict::Forward(target), _) => self.forward(target).await,
@@ -244,7 +245,7 @@ impl Visit {
     async fn ask_for_pass(&mut self, player: &str) -> Result<Option<ServiceId>, NoOpening> {
         self.stream.write_all(&login::cookie_request(COOKIE)).await?;
         let patience = self.deadline.min(Instant::now() + PASS_PATIENCE);
-        let answer = match self.opening.answer(&self.stream, LONGEST_PASS, patience).await {
+        let answer = match self.opening.answer(&mut self.stream, LONGEST_PASS, patience).await {
             Err(NoOpening::Silent) => return Ok(None),
             answer => answer?,
         };

@@ -10,7 +10,7 @@ use anyhow::Context;
 use clap::Args;
 use serde_json::{Map, json};
 use swarmgate_minecraft::knock::{self, Knock};
-use swarmgate_minecraft::status::{Responder, StatusAnswer};
+use swarmgate_minecraft::status::{Responder, StatusAnswer, respond};
 use swarmgate_minecraft::text::Component;
 use swarmgate_minecraft::{address::Address, legacy, login};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -117,7 +117,7 @@ async fn converse(mut stream: TcpStream, took: Duration, up: Duration) -> anyhow
     };
     match knock {
         Knock::Status { handshake, consumed } => {
-            let mut responder = Responder::new(&status(handshake.protocol)?);
+            let mut responder = Responder::new(respond(&status(handshake.protocol)?).into());
             let mut reply = responder.feed(received.get(consumed..).unwrap_or_default())?;
             loop {
                 stream.write_all(&reply.bytes).await?;
