@@ -3,8 +3,9 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use swarmgate_testkit::engine::proxy::Proxy;
 
 use crate::site::{Site, echoes};
@@ -23,21 +24,7 @@ async fn at_rest_nothing_is_written() {
     ended.read_to_end(swarmgate_testkit::lab::LIMIT).await.unwrap();
     site.until_state("failed", "failed").await;
     site.until_state("ended", "asleep").await;
-    // An update that forced a start ends some seconds after it.
-    site.lab
-        .until("the end of all updates", async || {
-            for name in names {
-                if site.lab.service(name).await["UpdateStatus"]["State"] == "updating" {
-                    return None;
-                }
-            }
-            Some(())
-        })
-        .await;
-    let mut before = vec![];
-    for name in names {
-        before.push((site.lab.service(name).await, site.lab.tasks(name).await));
-    }
+    let before = settled(&site, names).await;
     // Longer than the longest pause of the gate between two looks.
     for _ in 0..25 {
         assert!(echoes(&mut player).await);
@@ -47,6 +34,25 @@ async fn at_rest_nothing_is_written() {
         assert_eq!(site.lab.service(name).await, service);
         assert_eq!(site.lab.tasks(name).await, tasks, "{name}");
     }
+}
+
+/// The services and their tasks once Swarm has left them alone for a while: it goes on writing after an update that
+/// forced a start, and to a task that has ended.
+async fn settled<const N: usize>(site: &Site, names: [&str; N]) -> Vec<(Value, Vec<Value>)> {
+    const WHILE: Duration = Duration::from_secs(5);
+    let mut last = (Instant::now(), vec![]);
+    site.lab
+        .until("Swarm to leave the services alone", async || {
+            let mut now = vec![];
+            for name in names {
+                now.push((site.lab.service(name).await, site.lab.tasks(name).await));
+            }
+            if now != last.1 {
+                last = (Instant::now(), now);
+            }
+            (last.0.elapsed() >= WHILE).then(|| last.1.clone())
+        })
+        .await
 }
 
 /// Only the calls of `docs/permissions.md`, through a proxy before a real engine.
