@@ -205,6 +205,11 @@ impl Alerts {
         alerts
     }
 
+    /// Subjects that are in trouble, or were a while ago.
+    pub fn count(&self) -> usize {
+        self.cases.len()
+    }
+
     pub fn next_deadline(&self) -> Option<Moment> {
         self.cases.values().filter_map(Case::next_deadline).min()
     }

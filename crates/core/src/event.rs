@@ -1,5 +1,7 @@
 //! What is worth telling a person.
 
+use std::time::Duration;
+
 use crate::routes::Conflict;
 use crate::service::ServiceId;
 
@@ -11,6 +13,14 @@ pub enum Event {
         from: &'static str,
         to: &'static str,
         why: String,
+    },
+    /// A service that the gate has started takes players.
+    Woken {
+        service: ServiceId,
+        /// Since it was asked for.
+        waited: Duration,
+        /// Since it was told to start.
+        booted: Duration,
     },
     /// Something is wrong with it beside its state: a sentence with the fix. Each is told once a run.
     Problem {

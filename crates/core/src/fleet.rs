@@ -96,6 +96,8 @@ pub type View = BTreeMap<ServiceId, Face>;
 pub struct Report {
     pub face: Face,
     pub since: Moment,
+    /// How long it was in each state since the gate knows it, by the state's word.
+    pub lived: BTreeMap<&'static str, Duration>,
     pub seats: usize,
     pub online: Option<u32>,
     pub scalable: bool,
@@ -441,7 +443,8 @@ impl Fleet {
         self.start_queued(now);
         for record in self.records.values_mut() {
             let news = record.take_problems().chain(record.take_lost());
-            self.effects.extend(news.chain(record.refresh(now)).map(Effect::Tell));
+            let news = news.chain(record.refresh(now)).chain(record.take_woken());
+            self.effects.extend(news.map(Effect::Tell));
             self.changed |= std::mem::take(&mut record.changed);
         }
     }

@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
 use crate::fleet::Fleet;
+use crate::metrics::Metrics;
 use crate::notify::{Note, Notifier};
 
 /// A server's last lines are worth so much of a delay.
@@ -26,6 +27,7 @@ const LINES_WITHIN: Duration = Duration::from_secs(3);
 #[derive(Debug, Clone)]
 pub struct Alarm {
     shared: Arc<Shared>,
+    metrics: Metrics,
 }
 
 #[derive(Debug)]
@@ -41,7 +43,12 @@ struct Shared {
 impl Alarm {
     pub fn new(notifier: Notifier, config: Notify, clock: Clock) -> Self {
         let shared = Shared { alerts: Mutex::default(), clock, due: Signal::new(), notifier, config };
-        Self { shared: Arc::new(shared) }
+        Self { shared: Arc::new(shared), metrics: Metrics::default() }
+    }
+
+    /// Counts what is remembered.
+    pub fn measured(self, metrics: &Metrics) -> Self {
+        Self { metrics: metrics.clone(), ..self }
     }
 
     /// Nobody is told anything.
@@ -113,6 +120,7 @@ impl Alarm {
             let alerts = self.lock().tick(now);
             alerts.iter().for_each(|alert| self.tell(alert, Vec::new()));
             let latest = now + AT_LEAST_EVERY;
+            self.metrics.troubles(self.lock().count());
             let next = self.lock().next_deadline().map_or(latest, |due| due.min(latest));
             tokio::select! {
                 () = stop.cancelled() => return,

@@ -8,6 +8,7 @@ mod caller;
 pub mod error;
 pub mod extract;
 mod guard;
+mod measure;
 mod openapi;
 mod pages;
 mod routes;
@@ -68,6 +69,7 @@ impl Api {
     /// All pages, with what guards them.
     pub fn pages(self) -> Router {
         let guard = Arc::new(Guard::new(self.configs.clone(), self.tokens.clone(), self.fleet.clock()));
+        let measure = from_fn_with_state(self.metrics.clone(), measure::measure);
         let scoped = |endpoints: OpenApiRouter<Self>, scope| {
             let layer = from_fn_with_state((Arc::clone(&guard), scope), guard::require);
             described(endpoints.route_layer(layer), &[Some(scope)])
@@ -86,6 +88,7 @@ impl Api {
             .layer(from_fn_with_state(guard, guard::limit))
             .layer(DefaultBodyLimit::max(guard::LARGEST_BODY))
             .layer(Extension(document))
+            .layer(measure)
             .with_state(self)
     }
 }

@@ -131,6 +131,7 @@ pub async fn run(origin: Origin, checked: Checked, stop: Stop) -> anyhow::Result
         fleet.clone(),
         alarm.clone(),
         swarm_engine,
+        metrics.clone(),
         unseen,
         background.clone(),
     ));
@@ -205,7 +206,7 @@ fn alarm(
     }
     let start = |targets: &[Target], pace| Notifier::start(targets, pace, metrics, tasks, stop);
     telemetry::mirror(start(&config.notify.log, Pace::of_log())?);
-    Ok(Alarm::new(start(&targets, Pace::default())?, config.notify.clone(), clock))
+    Ok(Alarm::new(start(&targets, Pace::default())?, config.notify.clone(), clock).measured(metrics))
 }
 
 /// Whoever dials already waits in the sockets' queues: a player must not hear that there is no such server
@@ -265,6 +266,7 @@ async fn follow_docker(
     fleet: Fleet,
     alarm: Alarm,
     swarm_engine: SwarmEngine,
+    metrics: Metrics,
     unseen: Arc<DropGuard>,
     stop: CancellationToken,
 ) {
@@ -299,7 +301,7 @@ async fn follow_docker(
         }
     }
     tracing::info!(engine = %host, "looking for labelled services of Docker");
-    let engine = Engine::new(host);
+    let engine = Engine::new(host).measured(metrics);
     if docker.swarm != Use::Off {
         let _ = swarm_engine.set(engine.clone());
     }
@@ -342,7 +344,8 @@ async fn follow(mut configs: watch::Receiver<Arc<Config>>, fleet: Fleet, door: A
                 fleet.with(|core, now| core.set_policy(config.policy(), now));
             }
             event = events.recv() => match event {
-                Ok(Event::Changed { service, to, .. }) => metrics.changed(service.to_string(), to),
+                Ok(Event::Changed { service, to, .. }) => metrics.changed(&service, to),
+                Ok(Event::Woken { waited, booted, .. }) => metrics.woken(waited, booted),
                 Ok(
                     Event::Problem { .. }
                     | Event::RouteConflict(_)

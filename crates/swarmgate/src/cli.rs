@@ -24,7 +24,7 @@ use output::Output;
 /// The edge in front of your Minecraft servers: routes players by hostname, wakes servers that sleep, and puts
 /// idle ones to sleep.
 #[derive(Debug, Parser)]
-#[command(name = "swarmgate", version, propagate_version = true, infer_subcommands = false)]
+#[command(name = "swarmgate", version = crate::build::BOTH, propagate_version = true, infer_subcommands = false)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

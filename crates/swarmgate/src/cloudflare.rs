@@ -190,7 +190,7 @@ impl Publisher {
         match &self.client {
             Some((of, client)) if of == config => Ok(client.clone()),
             Some(_) | None => {
-                let client = round::client(config)?;
+                let client = round::client(config)?.measured(&self.metrics);
                 self.client = Some((config.clone(), client.clone()));
                 Ok(client)
             }

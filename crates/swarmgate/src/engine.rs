@@ -25,12 +25,14 @@ use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
 use serde_json::Value;
 use swarmgate_core::config::EngineHost;
+use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use self::access::Access;
 use self::error::EngineError;
 use self::events::Events;
 use self::skew::Skew;
+use crate::metrics::Metrics;
 use crate::percent::encode;
 
 /// While managers elect a leader an engine is silent for up to 20 s. A caller that asks again loses nothing.
@@ -48,11 +50,21 @@ pub struct Engine {
     host: EngineHost,
     skew: Arc<Mutex<Skew>>,
     access: Access,
+    metrics: Metrics,
 }
 
 impl Engine {
     pub fn new(host: EngineHost) -> Self {
-        Self { host, skew: Arc::default(), access: Access::default() }
+        Self { host, skew: Arc::default(), access: Access::default(), metrics: Metrics::default() }
+    }
+
+    /// Counts its calls.
+    pub fn measured(self, metrics: Metrics) -> Self {
+        Self { metrics, ..self }
+    }
+
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
     }
 
     pub fn host(&self) -> &EngineHost {
@@ -219,6 +231,29 @@ struct Call<'a> {
     path: &'a str,
 }
 
+impl Call<'_> {
+    /// What is called, in a word for metric labels.
+    fn endpoint(&self) -> &'static str {
+        let path = self.path.split('?').next().unwrap_or_default();
+        let mut parts = path.trim_start_matches('/').split('/');
+        match (parts.next().unwrap_or_default(), parts.next_back().unwrap_or_default()) {
+            ("services", "update") => "service_update",
+            (_, "logs") => "logs",
+            ("services", _) => "services",
+            ("tasks", _) => "tasks",
+            ("nodes", _) => "nodes",
+            ("networks", _) => "networks",
+            ("events", _) => "events",
+            ("distribution", _) => "registry",
+            ("containers", "start") => "container_start",
+            ("containers", "stop") => "container_stop",
+            ("containers", "unpause") => "container_unpause",
+            ("containers", _) => "containers",
+            _ => "other",
+        }
+    }
+}
+
 impl std::fmt::Display for Call<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let path = self.path.split_once('?').map_or(self.path, |(path, _)| path);
@@ -232,11 +267,15 @@ async fn within<T>(
     engine: &Engine,
     exchange: impl Future<Output = Result<T, EngineError>>,
 ) -> Result<T, EngineError> {
-    tokio::time::timeout(limit, exchange).await.unwrap_or_else(|_| {
+    let began = Instant::now();
+    let ended = tokio::time::timeout(limit, exchange).await.unwrap_or_else(|_| {
         let limit = swarmgate_core::span::human(limit);
         Err(engine
             .no_answer(call, format!("nothing came within {limit}; are its managers without a leader?")))
-    })
+    });
+    let outcome = ended.as_ref().map_or_else(EngineError::kind, |_| "ok");
+    engine.metrics.asked_engine(call.endpoint(), outcome, began.elapsed());
+    ended
 }
 
 fn date(response: &Response<Incoming>) -> Option<Timestamp> {
@@ -252,11 +291,9 @@ fn lock(skew: &Mutex<Skew>) -> std::sync::MutexGuard<'_, Skew> {
 mod tests {
     use std::fmt::Debug;
 
+    use super::*;
     use serde_json::json;
     use tokio::net::UnixListener;
-    use tokio::time::Instant;
-
-    use super::*;
 
     async fn after<T: Debug>(call: impl Future<Output = Result<T, EngineError>>) -> (Duration, String) {
         let began = Instant::now();

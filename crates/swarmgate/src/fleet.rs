@@ -11,6 +11,7 @@ use swarmgate_core::knock::{Knock, Seat, Verdict};
 use swarmgate_core::moment::Moment;
 use swarmgate_core::name::HostName;
 use swarmgate_core::service::{ServiceId, Snapshot, SourceId};
+use swarmgate_core::span;
 use tokio::sync::{Notify, broadcast, mpsc, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -58,6 +59,8 @@ pub struct Requests {
 /// The other end of [`Requests`].
 #[derive(Debug)]
 struct Line {
+    /// As far as is known.
+    answers: bool,
     scales: mpsc::UnboundedSender<Scale>,
     doubt: Arc<Notify>,
 }
@@ -169,14 +172,27 @@ impl Fleet {
 
     /// All services of `source`.
     pub fn observe(&self, source: SourceId, snapshot: Snapshot) {
+        self.answers(source, true);
         self.shared.asked.send_if_modified(|asked| asked.saw(source, &snapshot.published));
         self.with(|core, now| core.observe(source, snapshot, now));
     }
 
     /// `source` does not answer; what was known stands.
     pub fn lost(&self, source: SourceId, why: &str) {
+        self.answers(source, false);
         self.shared.asked.send_if_modified(|asked| asked.lost(source));
         self.with(|core, now| core.lost(source, why, now));
+    }
+
+    fn answers(&self, source: SourceId, answers: bool) {
+        if let Some(line) = lock(&self.shared.sources).get_mut(source) {
+            line.answers = answers;
+        }
+    }
+
+    /// All sources, each with whether it answers.
+    pub fn sources(&self) -> Vec<(SourceId, bool)> {
+        lock(&self.shared.sources).iter().map(|(source, line)| (*source, line.answers)).collect()
     }
 
     /// Has everybody hear of it who listens.
@@ -192,7 +208,7 @@ impl Fleet {
         let (send, scales) = mpsc::unbounded_channel();
         let doubt = Arc::new(Notify::new());
         let doubts = Doubts { raised: Arc::clone(&doubt), last: None };
-        lock(&self.shared.sources).insert(source, Line { scales: send, doubt });
+        lock(&self.shared.sources).insert(source, Line { answers: false, scales: send, doubt });
         Requests { scales, doubts }
     }
 
@@ -318,6 +334,10 @@ fn log(event: &Event) {
     match event {
         Event::Changed { service, from, to, why } => {
             tracing::info!(%service, from, to, why = why.as_str(), "state changed");
+        }
+        Event::Woken { service, waited, booted } => {
+            let (waited, booted) = (span::human(*waited), span::human(*booted));
+            tracing::info!(%service, waited, booted, "woken");
         }
         Event::Problem { service, problem } => tracing::warn!(%service, "{problem}"),
         Event::StoppedWithPlayers { service, seats, online } => {

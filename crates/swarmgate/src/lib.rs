@@ -3,6 +3,7 @@
 pub mod alarm;
 pub mod api;
 pub mod app;
+pub mod build;
 pub mod cli;
 pub mod clock;
 pub mod cloudflare;

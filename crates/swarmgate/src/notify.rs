@@ -59,6 +59,7 @@ impl Notifier {
         }
         let client = http::client(pace.answer)?;
         let start = |target: &Target| {
+            metrics.messenger(target.kind());
             let (send, receive) = mpsc::channel(QUEUE);
             let worker = worker::Worker::new(target.clone(), client.clone(), pace, metrics.clone());
             tasks.spawn(worker.run(receive, stop.clone()));

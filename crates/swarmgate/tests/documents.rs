@@ -181,6 +181,42 @@ fn every_label_shown_is_one() {
     assert!(seen >= 6, "only {seen} services with labels were found");
 }
 
+/// The table of them is checked against the real page by a test beside the code.
+#[test]
+fn every_metric_used_in_an_example_is_there_with_its_labels() {
+    let table = fs::read_to_string(root().join("docs/metrics.md")).unwrap();
+    let rows = table.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` | "));
+    let mut known = std::collections::BTreeMap::new();
+    for (name, rest) in rows {
+        let (kind, rest) = rest.split_once(" | ").unwrap();
+        let labels: Vec<String> =
+            rest.split('|').next().unwrap().split('`').skip(1).step_by(2).map(str::to_owned).collect();
+        let endings: &[&str] = if kind == "histogram" { &["_bucket", "_count", "_sum"] } else { &[""] };
+        known.extend(endings.iter().map(|ending| (format!("{name}{ending}"), labels.clone())));
+    }
+    let mut seen = 0;
+    for file in ["grafana.json", "alerts.yml"] {
+        let text = fs::read_to_string(root().join("examples").join(file)).unwrap();
+        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        for prefix in ["swarmgate_", "swarmctl_", "process_"] {
+            for (at, _) in text.match_indices(prefix) {
+                let rest = &text[at..];
+                let name = rest.split(|c| !is_part(c)).next().unwrap();
+                let labels = known.get(name).unwrap_or_else(|| panic!("{file}: {name}"));
+                let inside = rest[name.len()..].strip_prefix('{').and_then(|rest| rest.split('}').next());
+                for label in inside.into_iter().flat_map(|inside| inside.split(',')) {
+                    let label = label.split(|c| !is_part(c)).next().unwrap();
+                    let is_known =
+                        ["instance", "job"].contains(&label) || labels.iter().any(|known| known == label);
+                    assert!(is_known, "{file}: {name} has no label {label}");
+                }
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen >= 40, "only {seen} metrics were found");
+}
+
 /// The client of Docker 20.10 takes a stack without a version for one of version 1, and refuses it.
 #[test]
 fn old_clients_take_the_example_stack() {

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use swarmgate::gateway::door::Door;
-use swarmgate::metrics::Metrics;
+use swarmgate::metrics::{Metrics, Scene};
 use swarmgate::notify::webhook::Player;
 use swarmgate::notify::{Note, Notifier, Pace, Tone};
 use swarmgate_core::config::notify::Target;
@@ -53,7 +53,9 @@ impl Lab {
     /// One number of the page of metrics.
     fn metric(&self, name: &str) -> u64 {
         let limits = swarmgate_core::config::parse("", &[]).unwrap().config.limits;
-        let page = self.metrics.encode(&[], &Door::new(limits), 0).unwrap();
+        let door = Door::new(limits);
+        let scene = Scene { services: &[], sources: &[], door: &door, in_limbo: 0 };
+        let page = self.metrics.encode(scene).unwrap();
         let line =
             page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ').map(str::to_owned));
         line.map_or(0, |value| value.parse().unwrap())

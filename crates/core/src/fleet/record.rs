@@ -3,13 +3,14 @@
 mod idle;
 mod show;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
 use super::{Probe, Probed};
+use crate::event::Event;
 use crate::learned::Learned;
 use crate::learned::Pin;
 use crate::moment::Moment;
@@ -48,6 +49,8 @@ pub(super) struct Record {
     /// What everybody is told.
     pub shown: State,
     shown_since: Moment,
+    /// How long it was in each state, by its word, before the one that is shown.
+    lived: BTreeMap<&'static str, Duration>,
     problems: Vec<String>,
     /// Problems that people have been told of.
     told: BTreeSet<String>,
@@ -80,6 +83,8 @@ pub(super) struct Record {
     wanted: Wanted,
     /// The players who were in it when it stopped without the gate's doing.
     lost: Option<Lost>,
+    /// A wake that has led to players getting in, to be told of.
+    woken: Option<Event>,
     /// Its face differs from the one published last.
     pub changed: bool,
     /// Why the next change of state happens, where the state itself does not say.
@@ -89,6 +94,8 @@ pub(super) struct Record {
 #[derive(Debug)]
 pub(super) struct Wake {
     pub asked: Moment,
+    /// The same before it left the queue.
+    began: Moment,
     step: Step,
     /// Counts from when it leaves the queue.
     deadline: Moment,
@@ -100,7 +107,7 @@ pub(super) struct Wake {
 
 impl Wake {
     fn queued(now: Moment) -> Self {
-        Self { asked: now, step: Step::Queued, deadline: now, ours: false, restart: None }
+        Self { asked: now, began: now, step: Step::Queued, deadline: now, ours: false, restart: None }
     }
 }
 
@@ -158,6 +165,7 @@ impl Record {
             wake: None,
             shown: unknown,
             shown_since: now,
+            lived: BTreeMap::new(),
             problems: Vec::new(),
             told: BTreeSet::new(),
             untold: Vec::new(),
@@ -179,6 +187,7 @@ impl Record {
             unstopped: None,
             wanted: Wanted::Free,
             lost: None,
+            woken: None,
             changed: true,
             cause: "",
         }
@@ -533,7 +542,9 @@ impl Record {
         }
         match self.wake.take() {
             Some(wake) if wake.ours => {
-                Arc::make_mut(&mut self.learned).booted_in(now.since(wake.asked));
+                let (waited, booted) = (now.since(wake.began), now.since(wake.asked));
+                Arc::make_mut(&mut self.learned).booted_in(booted);
+                self.woken = Some(Event::Woken { service: self.id.clone(), waited, booted });
                 true
             }
             Some(_) | None => false,

@@ -10,8 +10,8 @@ use utoipa_axum::routes;
 
 use super::Api;
 use super::error::{Code, Refused};
-
-const METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+use crate::build::{COMMIT, VERSION};
+use crate::metrics::{CONTENT_TYPE, Scene};
 
 pub fn open() -> OpenApiRouter<Api> {
     OpenApiRouter::default()
@@ -55,19 +55,19 @@ async fn ping() -> &'static str {
 /// What runs here, a line for each thing.
 #[utoipa::path(get, path = "/version", tag = "gate", responses((status = 200, body = String)))]
 async fn version() -> String {
-    let commit = option_env!("SWARMGATE_COMMIT").unwrap_or("unknown");
     let (system, machine) = (std::env::consts::OS, std::env::consts::ARCH);
-    format!("Version: {}\nCommit: {commit}\nOS/Arch: {system}/{machine}\n", env!("CARGO_PKG_VERSION"))
+    format!("Version: {VERSION}\nCommit: {COMMIT}\nOS/Arch: {system}/{machine}\n")
 }
 
 /// The gate's numbers, for Prometheus.
 #[utoipa::path(get, path = "/metrics", tag = "gate", responses(
-    (status = 200, body = String, content_type = "application/openmetrics-text"),
+    (status = 200, body = String, content_type = "text/plain"),
 ))]
 async fn numbers(State(api): State<Api>) -> Result<impl IntoResponse, Refused> {
-    let (reports, in_limbo) = api.fleet.look(|core, now| (core.reports(now), core.in_limbo()));
-    match api.metrics.encode(&reports, &api.door, in_limbo) {
-        Ok(page) => Ok(([(header::CONTENT_TYPE, METRICS)], page)),
+    let (services, in_limbo) = api.fleet.look(|core, now| (core.reports(now), core.in_limbo()));
+    let scene = Scene { services: &services, sources: &api.fleet.sources(), door: &api.door, in_limbo };
+    match api.metrics.encode(scene) {
+        Ok(page) => Ok(([(header::CONTENT_TYPE, CONTENT_TYPE)], page)),
         Err(error) => {
             tracing::error!(%error, "the metrics cannot be written");
             Err(Refused::new(Code::Internal, "the metrics cannot be written"))

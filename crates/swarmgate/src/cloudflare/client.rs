@@ -23,6 +23,7 @@ use tokio::time::Instant;
 use self::budget::Budget;
 use self::error::{ApiError, Problem};
 use crate::http::{self, HttpError};
+use crate::metrics::Metrics;
 
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 /// A thousand Access applications with everything they can have.
@@ -72,6 +73,7 @@ pub struct Client {
     /// Marked as secrets, so that they are not shown either.
     headers: Vec<(HeaderName, HeaderValue)>,
     budget: Arc<Mutex<Budget>>,
+    metrics: Metrics,
 }
 
 impl Client {
@@ -85,7 +87,13 @@ impl Client {
             tunnel: target.tunnel.as_str().into(),
             headers: target.credentials.headers()?,
             budget: Arc::default(),
+            metrics: Metrics::default(),
         })
+    }
+
+    /// Counts its calls.
+    pub fn measured(self, metrics: &Metrics) -> Self {
+        Self { metrics: metrics.clone(), ..self }
     }
 
     /// All items of a list, page by page. `path` may have a query.
@@ -118,6 +126,14 @@ impl Client {
     }
 
     async fn exchange<T: DeserializeOwned>(&self, call: Call<'_>) -> Result<Answer<T>, ApiError> {
+        let (endpoint, began) = (call.endpoint(), Instant::now());
+        let ended = self.exchange_once(call).await;
+        let outcome = ended.as_ref().map_or_else(|error| error.kind(), |_| "ok");
+        self.metrics.asked_cloudflare(endpoint, outcome, began.elapsed());
+        ended
+    }
+
+    async fn exchange_once<T: DeserializeOwned>(&self, call: Call<'_>) -> Result<Answer<T>, ApiError> {
         let sent = Instant::now();
         self.budget().take(sent).map_err(|after| ApiError::Limited { call: call.to_string(), after })?;
         let response = self.send(&call).await?;
@@ -194,6 +210,21 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
+    /// What is called, in a word for metric labels.
+    fn endpoint(&self) -> &'static str {
+        const KNOWN: [(&str, &str); 7] = [
+            ("/tokens/", "tokens"),
+            ("/configurations", "configuration"),
+            ("/cfd_tunnel/", "tunnel"),
+            ("/dns_records", "dns_records"),
+            ("/access/apps", "access_apps"),
+            ("/access/tags", "access_tags"),
+            ("/access/policies", "access_policies"),
+        ];
+        let known = KNOWN.iter().find(|(part, _)| self.path.contains(part));
+        known.map_or("zones", |(_, word)| word)
+    }
+
     fn no_answer(&self, why: impl Into<String>) -> ApiError {
         ApiError::NoAnswer { call: self.to_string(), why: why.into() }
     }

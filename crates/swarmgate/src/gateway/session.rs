@@ -35,6 +35,7 @@ use super::{Gateway, asked, hold, listener, refuse, relay, status};
 use crate::dial::{DialError, dial};
 use crate::errors::chain;
 use crate::fleet::TakenSeat;
+use crate::metrics::OneMore;
 use crate::probe;
 
 /// Once one side has gone, the other may not sit there for ever.
@@ -59,6 +60,7 @@ struct Joined {
     server: TcpStream,
     seat: Option<TakenSeat>,
     stay: Option<Box<Stay>>,
+    open: Option<OneMore>,
 }
 
 /// Serves one connection. What comes before the relay is boxed and dropped, so that a connection that is
@@ -78,7 +80,9 @@ async fn relay_when_ready(
     gateway: Arc<Gateway>,
     _open: Open,
 ) {
-    let Some(Joined { client, server, seat, stay: _stay }) = preparation.await else { return };
+    let Some(Joined { client, server, seat, stay: _stay, open: _relayed }) = preparation.await else {
+        return;
+    };
     let (by, ended) = tokio::select! {
         outcome = relay::run(client, server, STALL, &gateway.metrics.relayed) => (Some(outcome.first), outcome.error),
         () = gateway.close.cancelled() => (None, Some("gate_stopped")),
@@ -257,7 +261,7 @@ impl Visit {
     /// A ping for a running server: the server answers itself.
     async fn forward(mut self: Box<Self>, target: Target) -> Option<Joined> {
         match self.connect(&target, STATUS_DIAL).await {
-            Ok(server) => Some(Joined { client: self.stream, server, seat: None, stay: None }),
+            Ok(server) => Some(Joined { client: self.stream, server, seat: None, stay: None, open: None }),
             Err(error) => {
                 self.unreachable(&target, &error);
                 let face = self.gateway.fleet.look(|core, _| core.face(&target.service))?;
@@ -273,18 +277,23 @@ impl Visit {
         tracing::debug!(client = %self.opening.client, service = %seat.service(), %landing, "waits");
         self.gateway.metrics.waits(&landing);
         match (landing.rung, exit) {
-            (Rung::World | Rung::Room, Exit::Transfer) => Box::pin(self.limbo(seat, knock)).await,
+            (rung @ (Rung::World | Rung::Room), Exit::Transfer) => {
+                Box::pin(self.limbo(seat, knock, rung)).await
+            }
             // Encrypted by the gate, it can be held as long as one likes and leads nowhere.
             (Rung::Hold | Rung::Disconnect, _) if self.cipher.is_some() => {
                 self.say_of(seat.service(), motd::proven).await
             }
-            (Rung::World | Rung::Room, Exit::Rejoin) => self.hold(seat, hold, Some(knock)).await,
+            (rung @ (Rung::World | Rung::Room), Exit::Rejoin) => {
+                self.hold(seat, hold, Some((knock, rung))).await
+            }
             (Rung::Hold | Rung::Disconnect, _) => self.hold(seat, hold, None).await,
         }
     }
 
     /// Inside the game. What comes after it is another connection.
-    async fn limbo(mut self: Box<Self>, seat: TakenSeat, knock: Knock) -> Option<Joined> {
+    async fn limbo(mut self: Box<Self>, seat: TakenSeat, knock: Knock, rung: Rung) -> Option<Joined> {
+        let _waiting = self.gateway.metrics.waiting(rung);
         let exit = knock.client()?.exit();
         let proxies = self.gateway.config.borrow().proxies.clone();
         let guest = match self.guest.take() {
@@ -316,9 +325,9 @@ impl Visit {
             let within = LOGIN_DIAL.min(self.give_up.saturating_duration_since(Instant::now()));
             let why = match self.connect(&target, within).await {
                 Ok(server) => {
-                    self.gateway.metrics.joined(target.service.to_string());
+                    let open = Some(self.gateway.metrics.joined(&target.service));
                     let stay = visitor.map(|visitor| visitor.connected(backend));
-                    return Some(Joined { client: self.stream, server, seat: Some(seat), stay });
+                    return Some(Joined { client: self.stream, server, seat: Some(seat), stay, open });
                 }
                 Err(error) => {
                     self.unreachable(&target, &error);
@@ -356,7 +365,7 @@ impl Visit {
         mut self: Box<Self>,
         seat: TakenSeat,
         time: Duration,
-        then: Option<Knock>,
+        then: Option<(Knock, Rung)>,
     ) -> Option<Joined> {
         let time = time.min(self.give_up.saturating_duration_since(Instant::now()));
         let place = match self.gateway.door.enter(Room::Held, self.opening.client.ip(), true) {
@@ -366,12 +375,13 @@ impl Visit {
                 return self.say_of(seat.service(), motd::on_leaving).await;
             }
         };
+        let waiting = self.gateway.metrics.waiting(Rung::Hold);
         let close = self.gateway.close.clone();
         let outcome = tokio::select! {
             outcome = hold::until_ready(&self.stream, &mut self.opening.raw, seat.service(), time, &self.gateway.fleet) => outcome,
             () = close.cancelled() => hold::Outcome::Over,
         };
-        drop(place);
+        drop((place, waiting));
         self.opening.drop_late_answer();
         match (outcome, then) {
             (hold::Outcome::Ready(target), _) => self.join(target, seat).await,
@@ -380,7 +390,7 @@ impl Visit {
                 let gone = motd::refused(&Refusal::UnknownHost, self.gateway.fleet.now());
                 self.say(&gone).await
             }
-            (hold::Outcome::Over, Some(knock)) => Box::pin(self.limbo(seat, knock)).await,
+            (hold::Outcome::Over, Some((knock, rung))) => Box::pin(self.limbo(seat, knock, rung)).await,
             (hold::Outcome::Over, None) | (hold::Outcome::Failed, _) => {
                 self.say_of(seat.service(), motd::on_leaving).await
             }

@@ -93,8 +93,11 @@ impl SwarmSource {
         alarm: Alarm,
     ) -> Self {
         let ends = Ends::default();
-        let seen = ends.clone();
+        let (seen, metrics) = (ends.clone(), engine.metrics().clone());
         let news = move |event: &Event| {
+            if let ("service", Some(name)) = (event.kind.as_str(), event.attributes.get("name")) {
+                metrics.service_event(&event.action, name);
+            }
             seen.see(event);
             is_about_a_service(event)
         };

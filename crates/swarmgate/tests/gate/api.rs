@@ -30,7 +30,9 @@ async fn health_and_metrics_are_served_and_nothing_else() {
         "swarmgate_service_state{service=\"process/mc\",state=\"running\"} 1",
         "swarmgate_verdicts_total{verdict=\"relay\"} 1",
         "swarmgate_verdicts_total{verdict=\"wait\"} 1",
-        "# EOF",
+        "swarmgate_wake_seconds_count 1",
+        "swarmgate_source_up{source=\"process\"} 1",
+        "swarmctl_http_requests_total{method=\"GET\",endpoint=\"/healthz\",status_code=\"200\"} 1",
     ] {
         assert!(page.lines().any(|known| known == line), "{line} is not in\n{page}");
     }

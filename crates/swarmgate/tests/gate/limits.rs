@@ -110,7 +110,7 @@ async fn players_who_wait_are_counted_per_source() {
         connection.send(&crate::login("mc.example.com", name)).await.unwrap();
         waiting.push(connection);
     }
-    let held = "swarmgate_players_waiting";
+    let held = "swarmgate_players_waiting{rung=\"hold\"}";
     until("three who wait", LIMIT, async || (gate.metric(held).await == 3).then_some(())).await;
     assert_contains(&refusal(&from(2), "mc.example.com", "Di").await, "mc starts, come back in");
     drop(waiting);
@@ -155,7 +155,7 @@ async fn players_who_wait_are_counted_in_all() {
         connection.send(&crate::login("mc.example.com", name)).await.unwrap();
         waiting.push(connection);
     }
-    let held = "swarmgate_players_waiting";
+    let held = "swarmgate_players_waiting{rung=\"hold\"}";
     until("two who wait", LIMIT, async || (gate.metric(held).await == 2).then_some(())).await;
     assert_contains(&refusal(&from(4), "mc.example.com", "Di").await, "mc starts, come back in");
     assert_eq!(gate.metric("swarmgate_refusals_total{kind=\"held_total\"}").await, 1);

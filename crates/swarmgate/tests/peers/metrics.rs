@@ -1,6 +1,8 @@
-//! A Prometheus server reads what the gate says of itself.
+//! A Prometheus server reads what the gate says of itself, and what there is for it in `examples/`.
 
+use std::fs;
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use swarmgate_testkit::peers;
@@ -42,6 +44,47 @@ async fn prometheus_understands_every_line() {
         found["data"]["result"].as_array().filter(|found| !found.is_empty()).cloned()
     });
     assert!(state.await.iter().any(|series| series["metric"]["job"] == "gate"));
+    for expression in dashboard() {
+        let path = format!("/api/v1/query?query={}", encoded(&expression));
+        let answer = query(api, &path).await.unwrap();
+        assert_eq!(answer["status"], "success", "{expression}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn the_examples_for_prometheus_are_right() {
+    for arguments in [
+        ["check", "config", "examples/prometheus.yml"],
+        ["check", "rules", "examples/alerts.yml"],
+        ["test", "rules", "tests/prometheus/alerts.yml"],
+    ] {
+        let Some(mut promtool) = peers::installed("promtool") else { return };
+        let ended = promtool.args(arguments).current_dir(root()).output().await.unwrap();
+        let said = [ended.stdout, ended.stderr].concat();
+        assert!(ended.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&said));
+    }
+}
+
+/// What the dashboard asks for, about all gates and five minutes.
+fn dashboard() -> Vec<String> {
+    let text = fs::read_to_string(root().join("examples/grafana.json")).unwrap();
+    let dashboard: Value = serde_json::from_str(&text).unwrap();
+    let targets =
+        dashboard["panels"].as_array().unwrap().iter().filter_map(|panel| panel["targets"].as_array());
+    let expressions = targets.flatten().map(|target| target["expr"].as_str().unwrap());
+    let expressions =
+        expressions.map(|text| text.replace("$instance", ".*").replace("$__rate_interval", "5m"));
+    let expressions: Vec<String> = expressions.collect();
+    assert!(expressions.len() > 20, "{expressions:?}");
+    expressions
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn encoded(text: &str) -> String {
+    text.bytes().map(|byte| format!("%{byte:02X}")).collect()
 }
 
 async fn query(api: SocketAddr, path: &str) -> Option<Value> {

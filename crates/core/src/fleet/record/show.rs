@@ -29,6 +29,7 @@ impl Record {
         if before.word() == self.shown.word() {
             return None;
         }
+        *self.lived.entry(before.word()).or_default() += now.since(self.shown_since);
         self.shown_since = now;
         Some(Event::Changed {
             service: self.id.clone(),
@@ -42,6 +43,10 @@ impl Record {
     pub(in crate::fleet) fn take_lost(&mut self) -> Option<Event> {
         let Lost { seats, online } = self.lost.take()?;
         Some(Event::StoppedWithPlayers { service: self.id.clone(), seats, online })
+    }
+
+    pub(in crate::fleet) fn take_woken(&mut self) -> Option<Event> {
+        self.woken.take()
     }
 
     pub(in crate::fleet) fn take_problems(&mut self) -> impl Iterator<Item = Event> + use<> {
@@ -117,9 +122,12 @@ impl Record {
         if matches!(&self.believed, State::Running(running) if running.endpoints.is_empty()) {
             problems.push("it runs, but at no address the gate can reach".to_owned());
         }
+        let mut lived = self.lived.clone();
+        *lived.entry(self.shown.word()).or_default() += now.since(self.shown_since);
         Report {
             face: self.face(),
             since: self.shown_since,
+            lived,
             seats: self.seats.len(),
             online: self.online,
             scalable: self.scalable,
