@@ -30,7 +30,6 @@ use crate::gateway::{self, Gateway, listener};
 use crate::metrics::Metrics;
 use crate::news;
 use crate::notify::{Notifier, Pace};
-use crate::provider::Source;
 use crate::provider::api::{ApiSource, RouteBook};
 use crate::provider::docker::DockerSource;
 use crate::provider::file::FileSource;
@@ -38,6 +37,7 @@ use crate::provider::process::{Consoles, ProcessSource, this_program};
 use crate::provider::swarm::SwarmSource;
 use crate::provider::swarm::update::SwarmEngine;
 use crate::provider::watch as sources;
+use crate::provider::{self, Source};
 use crate::settings::{self, Origin};
 use crate::store::Store;
 use crate::telemetry;
@@ -126,11 +126,11 @@ pub async fn run(origin: Origin, checked: Checked, stop: Stop) -> anyhow::Result
         background.clone(),
     ));
     let swarm_engine = SwarmEngine::default();
+    let had_swarm = store.publication().sources().any(|source| source == provider::swarm::ID);
     tasks.spawn(follow_docker(
         configs.clone(),
-        fleet.clone(),
-        alarm.clone(),
-        swarm_engine,
+        (fleet.clone(), alarm.clone()),
+        (swarm_engine, had_swarm),
         metrics.clone(),
         unseen,
         background.clone(),
@@ -260,12 +260,12 @@ fn local_servers(config: &Config) -> ProcessServices {
 }
 
 /// Runs the sources that ask a Docker engine, as soon as there is one if nobody named it. That there is none, or
-/// that it cannot be used, is no reason for the gate not to serve the rest.
+/// that it cannot be used, is no reason for the gate not to serve the rest. `had_swarm`: an earlier run published
+/// services of one.
 async fn follow_docker(
     configs: watch::Receiver<Arc<Config>>,
-    fleet: Fleet,
-    alarm: Alarm,
-    swarm_engine: SwarmEngine,
+    (fleet, alarm): (Fleet, Alarm),
+    (swarm_engine, had_swarm): (SwarmEngine, bool),
     metrics: Metrics,
     unseen: Arc<DropGuard>,
     stop: CancellationToken,
@@ -305,7 +305,10 @@ async fn follow_docker(
     if docker.swarm != Use::Off {
         let _ = swarm_engine.set(engine.clone());
     }
-    let new_swarm = || SwarmSource::new(engine.clone(), own::container(), configs.clone(), alarm.clone());
+    let new_swarm = || {
+        let container = own::container();
+        SwarmSource::new(engine.clone(), container, configs.clone(), alarm.clone()).with_earlier(had_swarm)
+    };
     let new_containers = || DockerSource::new(engine.clone(), own::container(), configs.clone());
     let swarm = (docker.swarm != Use::Off).then(new_swarm);
     let containers = (docker.containers != Use::Off).then(new_containers);

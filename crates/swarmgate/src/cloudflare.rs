@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use swarmgate_core::config::{Cloudflare, Config};
+use swarmgate_core::config::{Cloudflare, Config, Use};
 use swarmgate_core::event::Event;
 use swarmgate_core::publish::memory::Memory;
 use swarmgate_core::publish::plan::{PlanView, Standing};
@@ -32,6 +32,7 @@ pub use self::shown::{PlanAnswer, Shown};
 use crate::errors::chain;
 use crate::fleet::Fleet;
 use crate::metrics::Metrics;
+use crate::provider;
 use crate::store::Store;
 
 /// A source that has not answered by then may take a while.
@@ -109,9 +110,10 @@ impl Publisher {
         let (mut done, mut config_done) = (None, None);
         while !stop.is_cancelled() {
             let config = self.configs.borrow_and_update().cloudflare.clone();
-            let asked = self.asked.borrow_and_update().clone();
-            self.tell_services(&asked);
+            self.asked.mark_unchanged();
+            let asked = self.asked();
             self.watch(&asked);
+            self.tell_services(&asked);
             let wanted = asked.all();
             let changed = done.as_ref() != Some(&wanted) || config_done != config;
             match &config {
@@ -130,6 +132,13 @@ impl Publisher {
                 () = tokio::time::sleep_until(next.at), if config.is_some() => {}
             }
         }
+    }
+
+    fn asked(&self) -> Asked {
+        let docker = self.configs.borrow().docker.clone();
+        let sources = [(provider::swarm::ID, docker.swarm), (provider::docker::ID, docker.containers)];
+        let off = sources.into_iter().filter(|(_, used)| *used == Use::Off);
+        self.asked.borrow().clone().without(off.map(|(source, _)| source))
     }
 
     /// Returns once what services ask for has not changed for a moment.
@@ -202,7 +211,7 @@ impl Publisher {
         let mut answer = self.show.borrow().clone();
         if let Some(config) = config {
             let memory = self.memory.clone().of(round::identity(config));
-            let asked = self.asked.borrow().clone();
+            let asked = self.asked();
             let previewed = match self.client(config) {
                 Ok(client) => {
                     let round = Round { config, client: &client, asked: &asked, now: self.fleet.now() };

@@ -9,7 +9,9 @@ mod access;
 mod account;
 mod call;
 mod dns;
+mod foreign;
 mod ingress;
+mod normal;
 mod raw;
 mod reply;
 mod shapes;
@@ -187,6 +189,8 @@ async fn serve(mut stream: TcpStream, shared: Arc<Shared>) {
         .await;
     };
     let mut released = shared.released.subscribe();
+    let wrong = lock(&shared.account).faults(call, &params, &request);
+    wrong.iter().for_each(|wrong| lock(&shared.log).complain(&request, wrong));
     let fault = lock(&shared.log).record(call, &request);
     let early = match &fault {
         Some(Fault::Error { status, code }) => Some(Reply::error(*status, *code, "a fault of the test")),
@@ -200,10 +204,8 @@ async fn serve(mut stream: TcpStream, shared: Arc<Shared>) {
     }
     let reply = {
         let mut account = lock(&shared.account);
-        let faults = account.faults(call, &params, &request);
         let reply = account.answer(call, &params, &request);
         let mut log = lock(&shared.log);
-        faults.iter().for_each(|fault| log.complain(&request, fault));
         for host in account.unprotected() {
             log.complain(&request, &format!("{host} is served without a login"));
         }

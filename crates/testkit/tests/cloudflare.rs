@@ -50,16 +50,16 @@ async fn what_no_client_should_send_is_noticed() {
         ("GET", "/zones/all", &auth, String::new(), "no such call"),
         ("DELETE", "/zones", &auth, String::new(), "no such call"),
         ("GET", "/zones?namme=x", &auth, String::new(), "namme"),
-        ("GET", "/zones?per_page=51", &auth, String::new(), "51 is not number 5..50"),
-        ("GET", "/zones?page=0", &auth, String::new(), "0 is not number 1.."),
+        ("GET", "/zones?per_page=51", &auth, String::new(), "51 is greater than the maximum of 50"),
+        ("GET", "/zones?page=0", &auth, String::new(), "0 is less than the minimum of 1"),
         ("GET", "/zones?page=1&page=2", &auth, String::new(), "twice"),
         ("GET", "/zones", &String::new(), String::new(), "credentials"),
         ("POST", &records, &auth, cname.to_string(), "content type"),
         ("POST", &records, &with_json, "{".into(), "not a JSON object"),
         ("POST", &records, &with_json, String::new(), "not a JSON object"),
         ("POST", &records, &with_json, with("proxyed", true.into()), "proxyed"),
-        ("POST", &records, &with_json, with("ttl", 30.into()), "30"),
-        ("POST", &records, &with_json, with("comment", "x".repeat(101).into()), "text ..100"),
+        ("POST", &records, &with_json, with("ttl", 30.into()), "30 is not valid"),
+        ("POST", &records, &with_json, with("comment", "x".repeat(101).into()), "longer than 100 characters"),
         ("GET", &records, &with_json, "{}".into(), "it has a body"),
         ("PUT", &config, &with_json, r#"{"config":{"ingress":[{"service":"http_status:404"}]}}"#.into(), "hostname"),
         (
@@ -98,6 +98,47 @@ async fn what_was_there_may_go_back_as_it_was_and_not_otherwise() {
         let (status, _) = send(&fake, "PUT", &path, &headers, &body(&changed)).await;
         assert_eq!(status, 200);
         assert!(!fake.take_complaints().is_empty(), "{changed}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_changes_what_somebody_else_made_is_noticed() {
+    let fake = FakeCloudflare::start().await;
+    let (zone, record, app) = fake.with(|account| {
+        account.configure(FOREIGN);
+        let zone = account.add_zone("example.com").id.clone();
+        let record = account.add_record("CNAME", "old.example.com", "there.example");
+        (zone, record, account.add_app("old.example.com", &json!({})))
+    });
+    let config = format!("/accounts/{ACCOUNT}/cfd_tunnel/{TUNNEL}/configurations");
+    let record = format!("/zones/{zone}/dns_records/{record}");
+    let app = format!("/accounts/{ACCOUNT}/access/apps/{app}");
+    let headers = format!("authorization: Bearer {TOKEN}\r\ncontent-type: application/json\r\n");
+    let body =
+        |rules: &str| format!(r#"{{"config":{{"ingress":[{rules}],"warp-routing":{{"enabled":true}}}}}}"#);
+    let old =
+        r#"{"hostname":"old.example.com","service":"http://old:80","originRequest":{"bastionMode":false}}"#;
+    let (new, last) =
+        (r#"{"hostname":"n.example.com","service":"http://n:80"}"#, r#"{"service":"http_status:404"}"#);
+    let ours_last = r#"{"hostname":"","service":"http_status:404"}"#;
+    let cname =
+        json!({"type": "CNAME", "name": "old.example.com", "ttl": 1, "content": "x.example"}).to_string();
+    let app_body = json!({"type": "self_hosted", "domain": "old.example.com"}).to_string();
+    for (method, path, body, is_trespass) in [
+        ("PUT", &config, body(&format!("{new},{old},{last}")), false),
+        ("PUT", &config, body(&format!("{old},{last}")), false),
+        ("PUT", &config, body(&format!("{new},{last}")), true),
+        ("PUT", &config, body(&format!("{old},{ours_last}")), true),
+        ("PUT", &record, cname, true),
+        ("DELETE", &record, String::new(), true),
+        ("PUT", &app, app_body, true),
+        ("DELETE", &app, String::new(), true),
+    ] {
+        fake.with(|account| account.configure(FOREIGN));
+        send(&fake, method, path, &headers, &body).await;
+        let complaints = fake.take_complaints();
+        assert_eq!(complaints.concat().contains("somebody else made"), is_trespass, "{complaints:?}");
+        assert_eq!(complaints.is_empty(), !is_trespass, "{complaints:?}");
     }
 }
 
@@ -148,10 +189,41 @@ async fn a_visitor_gets_what_is_published_and_an_open_door_is_noticed() {
     assert!(fake.take_complaints().concat().contains("without a login"));
     let policy = fake.with(|account| {
         let policy = account.add_policy("staff", "allow");
-        account.add_app("old.example.com", &json!({"policies": [policy]}));
+        let to =
+            json!([{"type": "public", "uri": "x.example.com"}, {"type": "public", "uri": "old.example.com"}]);
+        account.add_app("x.example.com", &json!({"policies": [policy], "destinations": to}));
         policy
     });
-    assert_eq!(visit(), Visit::Login(vec![policy]));
+    assert_eq!(visit(), Visit::Login(vec![policy.clone()]), "it is the second that the application is for");
+    // A door behind another path is a door, too.
+    fake.with(|account| {
+        account.apps.clear();
+        account.add_app("old.example.com/admin", &json!({"policies": [policy]}));
+    });
+    assert_eq!(
+        fake.with(|account| account.visit("https://old.example.com/admin/x")),
+        Visit::Login(vec![policy])
+    );
+    send(&fake, "GET", "/zones", &format!("authorization: Bearer {TOKEN}\r\n"), "").await;
+    assert!(fake.take_complaints().concat().contains("without a login"));
+}
+
+#[tokio::test]
+async fn a_configuration_may_come_back_in_other_words() {
+    let fake = FakeCloudflare::start().await;
+    fake.with(|account| {
+        account.normalises = true;
+        account.configure(FOREIGN);
+    });
+    let path = format!("/accounts/{ACCOUNT}/cfd_tunnel/{TUNNEL}/configurations");
+    let (_, answer) = send(&fake, "GET", &path, &format!("authorization: Bearer {TOKEN}\r\n"), "").await;
+    let rule = &answer["result"]["config"]["ingress"][0];
+    assert_eq!((&rule["id"], &rule["originRequest"]["noTLSVerify"]), (&json!("1"), &json!(false)));
+    fake.with(|account| account.rival_after_reads = 1);
+    for version in [1, 2, 2] {
+        let (_, answer) = send(&fake, "GET", &path, &format!("authorization: Bearer {TOKEN}\r\n"), "").await;
+        assert_eq!(answer["result"]["version"], version);
+    }
 }
 
 #[tokio::test]

@@ -235,6 +235,19 @@ impl Step {
             Self::CreateTag { .. } | Self::PutConfiguration { .. } => None,
         }
     }
+
+    /// Whether nothing is left of what it is about.
+    pub const fn removes(&self) -> bool {
+        match self {
+            Self::DeleteApp { .. } | Self::DeleteRecord { .. } => true,
+            Self::CreateTag { .. }
+            | Self::CreateApp { .. }
+            | Self::UpdateApp { .. }
+            | Self::PutConfiguration { .. }
+            | Self::CreateRecord { .. }
+            | Self::UpdateRecord { .. } => false,
+        }
+    }
 }
 
 /// A record as it is written: always a `CNAME`.

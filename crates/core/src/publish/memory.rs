@@ -1,11 +1,14 @@
 //! What the gate remembers of its own changes and of how long what it published has been gone, over restarts.
 
+mod known;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use self::known::{Asking, Known, Texts};
 use super::ingress::Ingress;
 use super::plan::Plan;
 use super::rule::{Key, Written};
@@ -28,9 +31,11 @@ pub struct Memory {
     /// When absences were last measured, in this run.
     #[serde(skip)]
     measured: Option<Moment>,
-    /// When withdrawals were begun lately, in this run.
+    /// When removals were begun lately, in this run, and how many more may be.
     #[serde(skip)]
-    withdrawals: Vec<Moment>,
+    removals: Vec<Moment>,
+    #[serde(skip)]
+    room: usize,
 }
 
 /// For whom the gate remembers.
@@ -42,54 +47,30 @@ pub struct Identity {
     pub build: String,
 }
 
-/// What is known of one hostname that the gate published.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
-struct Known {
-    /// Who had it first of those who have it, as it is displayed: `swarm/shop_web`.
-    service: Option<String>,
-    /// All who have it; the empty name is one that is not remembered.
-    services: BTreeMap<String, Asking>,
-    delete_dns: Option<bool>,
-    /// Nobody came to it without saying who they are when that was last seen.
-    protected: bool,
-    /// Its rules by their paths; empty for every path.
-    rules: BTreeMap<String, Texts>,
-    /// When its withdrawal was last begun, in this run.
-    #[serde(skip)]
-    withdrawn: Option<Moment>,
-}
-
-/// Whether a service asks for a hostname that it has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
-struct Asking {
-    /// How long it has not, continuously, as far as is known; `None`: it does.
-    absent: Option<Duration>,
-    /// When this was last looked at it did not, for sure.
-    #[serde(skip)]
-    is_gone: bool,
-}
-
-/// What a rule of ours says.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
-struct Texts {
-    /// When it was last seen.
-    seen: Option<String>,
-    /// As it was to be written, whether or not that came to pass.
-    meant: Option<String>,
-}
-
-/// When hostnames that nobody asks for any more are withdrawn.
+/// When what nobody asks for any more is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Patience {
     pub grace: Duration,
-    /// So many within five minutes.
+    /// So many hostnames lose something within five minutes.
     pub most: usize,
 }
 
-/// Withdrawals within this time count as one batch.
+/// Whose something of a hostname is, as it was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Whose<T> {
+    Ours(T),
+    /// It bears the mark of another gate.
+    AnotherGates,
+    /// It is not there, or bears no gate's mark.
+    Nobodys,
+    /// It could not be read.
+    Unknown,
+}
+
+/// Of a hostname: its record, and its application with the policies.
+pub type Marked<'a> = dyn Fn(&HostPattern) -> (Whose<()>, Whose<Vec<String>>) + 'a;
+
+/// Removals within this time count as one batch.
 const TOGETHER: Duration = Duration::from_secs(300);
 /// A service that is made anew is back long before this. Until then nobody else gets what it had.
 const MADE_ANEW: Duration = Duration::from_secs(120);
@@ -108,6 +89,12 @@ impl Memory {
         self.hosts.keys().filter_map(|host| HostPattern::parse(host).ok())
     }
 
+    /// The sources of services that have anything published.
+    pub fn sources(&self) -> impl Iterator<Item = &str> {
+        let services = self.hosts.values().flat_map(|known| known.services.keys());
+        services.filter_map(|service| source_of(service))
+    }
+
     /// Whether a whole comparison was made by this build of the gate.
     pub const fn is_settled(&self) -> bool {
         self.settled
@@ -121,7 +108,8 @@ impl Memory {
     /// The services that have `host`, or had it and may be being made anew; who had it first goes first.
     pub fn holders(&self, host: &HostPattern) -> Vec<String> {
         let Some(known) = self.hosts.get(&host.to_string()) else { return Vec::new() };
-        let is_back_soon = |asking: &Asking| asking.absent.is_none_or(|absent| absent < MADE_ANEW);
+        let is_back_soon =
+            |asking: &Asking| !asking.is_gone || asking.absent.is_none_or(|absent| absent < MADE_ANEW);
         let holders = known.services.iter().filter(|(name, asking)| !name.is_empty() && is_back_soon(asking));
         let mut holders: Vec<String> = holders.map(|(name, _)| name.clone()).collect();
         holders.sort_by_key(|name| known.service.as_ref() != Some(name));
@@ -178,13 +166,15 @@ impl Memory {
     pub fn watch(&mut self, wanted: &Wanted, answering: &dyn Fn(Option<&str>) -> bool, now: Moment) {
         let since = self.measured.replace(now).map_or(Duration::ZERO, |last| now.since(last));
         let unclear: BTreeSet<String> = wanted.unclear.iter().map(ToString::to_string).collect();
+        let sources: BTreeSet<String> = self.sources().map(str::to_owned).collect();
+        let all_answer = answering(None) && sources.iter().all(|source| answering(Some(source)));
         for (host, known) in &mut self.hosts {
             known.is_asked_for(host, wanted);
             let want = HostPattern::parse(host).ok().and_then(|host| wanted.hosts.get(&host));
             for (service, asking) in &mut known.services {
-                let source = service.split_once('/').map(|(source, _)| source);
+                let answers = source_of(service).map_or(all_answer, |source| answering(Some(source)));
                 let asks = want.is_some_and(|want| want.services.contains(service));
-                let is_gone = !asks && answering(source) && !unclear.contains(service);
+                let is_gone = !asks && answers && !unclear.contains(service);
                 let was_gone = std::mem::replace(&mut asking.is_gone, is_gone);
                 if is_gone {
                     let more = if was_gone { since } else { Duration::ZERO };
@@ -224,35 +214,61 @@ impl Memory {
             .iter_mut()
             .filter(|(host, _)| HostPattern::parse(host).is_ok_and(|host| wanted.hosts.contains_key(&host)))
         {
-            let stays = |asking: &Asking| asking.absent.is_none_or(|absent| absent < patience.grace);
+            let stays = |asking: &Asking| {
+                !asking.is_gone || asking.absent.is_none_or(|absent| absent < patience.grace)
+            };
             known.services.retain(|_, asking| stays(asking));
         }
-        if self.settled { self.due(patience, now) } else { BTreeSet::new() }
-    }
-
-    /// Of those whose grace is over as many as may be withdrawn now; first those that have not been tried.
-    fn due(&mut self, patience: Patience, now: Moment) -> BTreeSet<HostPattern> {
-        self.withdrawals.retain(|began| now.since(*began) < TOGETHER);
-        let mut room = patience.most.saturating_sub(self.withdrawals.len());
-        let due = self.hosts.iter_mut().filter_map(|(host, known)| {
-            let absent = known.absent().filter(|absent| *absent >= patience.grace)?;
-            Some((known.withdrawn, Reverse(absent), HostPattern::parse(host).ok()?, known))
-        });
-        let mut due: Vec<_> = due.collect();
-        due.sort_by(|a, b| (a.0, a.1, &a.2).cmp(&(b.0, b.1, &b.2)));
+        self.count(patience, now);
         let mut departed = BTreeSet::new();
-        for (tried, _, host, known) in due {
-            if tried.is_none_or(|tried| now.since(tried) >= TOGETHER) {
-                if room == 0 {
-                    continue;
-                }
-                room -= 1;
-                known.withdrawn = Some(now);
-                self.withdrawals.push(now);
+        for host in if self.settled { self.due(patience) } else { Vec::new() } {
+            if self.is_counted(&host) || self.room > 0 {
+                self.removes(&host, now);
+                departed.insert(host);
             }
-            departed.insert(host);
         }
         departed
+    }
+
+    /// Of those whose grace is over, and which nobody is known to ask for now, as many as may be withdrawn; first those
+    /// that have not been tried.
+    fn due(&mut self, patience: Patience) -> Vec<HostPattern> {
+        let due = self.hosts.iter().filter_map(|(host, known)| {
+            let absent = known.absent().filter(|absent| *absent >= patience.grace && known.is_gone())?;
+            Some((known.removed, Reverse(absent), HostPattern::parse(host).ok()?))
+        });
+        let mut due: Vec<_> = due.collect();
+        due.sort();
+        due.into_iter().map(|(_, _, host)| host).collect()
+    }
+
+    fn count(&mut self, patience: Patience, now: Moment) {
+        self.removals.retain(|began| now.since(*began) < TOGETHER);
+        self.room = patience.most.saturating_sub(self.removals.len());
+        for known in self.hosts.values_mut() {
+            known.is_counted = known.removed.is_some_and(|began| now.since(began) < TOGETHER);
+            known.strife.look(now);
+        }
+    }
+
+    /// How many hostnames may lose something, beside those that [`Self::is_counted`].
+    pub const fn room(&self) -> usize {
+        self.room
+    }
+
+    /// Whether the hostname may lose something now, because it is doing so already.
+    pub fn is_counted(&self, host: &HostPattern) -> bool {
+        self.hosts.get(&host.to_string()).is_some_and(|known| known.is_counted)
+    }
+
+    /// Before something of the hostname is removed.
+    pub fn removes(&mut self, host: &HostPattern, now: Moment) {
+        let known = self.hosts.entry(host.to_string()).or_default();
+        if !std::mem::replace(&mut known.is_counted, true) {
+            known.removed = Some(now);
+            self.removals.push(now);
+            self.room = self.room.saturating_sub(1);
+        }
     }
 
     /// Before the rules are written: if the gate ends in between, the next one still knows whose they are.
@@ -267,6 +283,60 @@ impl Memory {
         self.texts_mut(key, wanted).seen = Some(text.to_owned());
         // Others may have had it, too.
         self.known(&key.host, wanted).services.insert(String::new(), Asking::default());
+    }
+
+    /// After it was read whose records and applications are. Those of which somebody has changed the application since
+    /// the gate left it.
+    pub fn saw(&mut self, whose: &Marked<'_>) -> Vec<HostPattern> {
+        let mut changed = Vec::new();
+        for (name, known) in &mut self.hosts {
+            let Ok(host) = HostPattern::parse(name) else { continue };
+            let (record, policies) = whose(&host);
+            known.record = match record {
+                Whose::Ours(()) => true,
+                Whose::Nobodys => false,
+                Whose::AnotherGates | Whose::Unknown => known.record,
+            };
+            let policies = match policies {
+                Whose::Ours(policies) => Some(policies),
+                Whose::Nobodys => None,
+                Whose::AnotherGates | Whose::Unknown => continue,
+            };
+            if known.policies.is_some() && known.policies != policies {
+                changed.push(host);
+            }
+            known.policies = policies;
+        }
+        changed
+    }
+
+    /// Before the gate changes the application itself.
+    pub fn changes_app(&mut self, host: &HostPattern) {
+        if let Some(known) = self.hosts.get_mut(&host.to_string()) {
+            known.policies = None;
+        }
+    }
+
+    /// Whether its record was the gate's; if another gate's mark is on it, that one has taken it over.
+    pub fn had_record(&self, host: &HostPattern) -> bool {
+        self.hosts.get(&host.to_string()).is_some_and(|known| known.record)
+    }
+
+    /// The same of its application.
+    pub fn had_app(&self, host: &HostPattern) -> bool {
+        self.hosts.get(&host.to_string()).is_some_and(|known| known.policies.is_some())
+    }
+
+    /// Somebody else has changed what the gate left there.
+    pub fn lost(&mut self, host: &HostPattern, now: Moment) {
+        if let Some(known) = self.hosts.get_mut(&host.to_string()) {
+            known.strife.lost(now);
+        }
+    }
+
+    /// Whether somebody has changed it so often that the gate leaves it for a while.
+    pub fn is_contended(&self, host: &HostPattern) -> bool {
+        self.hosts.get(&host.to_string()).is_some_and(|known| known.strife.is_on)
     }
 
     /// After it was read who is asked who they are.
@@ -285,7 +355,7 @@ impl Memory {
             }
         }
         for (key, text) in &plan.rules {
-            *self.texts_mut(key, wanted) = Texts { seen: Some(text.clone()), meant: None };
+            *self.texts_mut(key, wanted) = Texts { seen: Some(text.clone()), ..Texts::default() };
         }
         if let Some(protected) = &plan.protected {
             self.saw_protected(protected);
@@ -297,19 +367,21 @@ impl Memory {
         self.settled = true;
     }
 
-    /// The rules of ours that somebody else has changed or removed since the gate wrote them.
-    pub fn tampered(&self, ingress: &Ingress, version: i64) -> Vec<Key> {
+    /// The rules of ours that somebody else has changed or removed since the gate wrote them, each change once.
+    pub fn tampered(&mut self, ingress: &Ingress, version: i64) -> Vec<Key> {
         if self.version.is_none_or(|left| left == version) {
             return Vec::new();
         }
         let mut keys = Vec::new();
-        for (host, known) in &self.hosts {
+        for (host, known) in &mut self.hosts {
             let Ok(host) = HostPattern::parse(host) else { continue };
-            let seen = known.rules.iter().filter_map(|(path, texts)| Some((path, texts.seen.as_ref()?)));
-            for (path, text) in seen {
+            for (path, texts) in &mut known.rules {
+                let Some(seen) = &texts.seen else { continue };
                 let key = Key { host: host.clone(), path: (!path.is_empty()).then(|| path.clone()) };
                 let there = ingress.rules().iter().find(|rule| rule.key.as_ref() == Some(&key));
-                if there.is_none_or(|rule| !rule.says(text)) {
+                let found = there.map(|rule| rule.text.clone()).unwrap_or_default();
+                if there.is_none_or(|rule| !rule.says(seen)) && texts.lost.as_ref() != Some(&found) {
+                    texts.lost = Some(found);
                     keys.push(key);
                 }
             }
@@ -337,19 +409,7 @@ impl Memory {
     }
 }
 
-impl Known {
-    /// How long nobody has asked for it.
-    fn absent(&self) -> Option<Duration> {
-        let absences: Option<Vec<Duration>> = self.services.values().map(|asking| asking.absent).collect();
-        absences?.into_iter().min()
-    }
-
-    fn is_asked_for(&mut self, host: &str, wanted: &Wanted) {
-        let asked = HostPattern::parse(host).ok().and_then(|host| wanted.hosts.get(&host));
-        if let Some(asked) = asked {
-            self.service = Some(asked.service.to_string());
-            self.delete_dns = Some(asked.delete_dns);
-            self.services.extend(asked.services.iter().map(|service| (service.clone(), Asking::default())));
-        }
-    }
+/// `swarm` of `swarm/shop_web`.
+fn source_of(service: &str) -> Option<&str> {
+    service.split_once('/').map(|(source, _)| source)
 }

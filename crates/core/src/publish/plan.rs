@@ -5,12 +5,17 @@
 //! answer, and plans anew. Once there is nothing left to do a plan is empty.
 
 mod access;
+#[cfg(test)]
+mod always;
+#[cfg(test)]
+mod contest;
 mod dns;
 #[cfg(test)]
 mod foreign;
 mod judge;
 #[cfg(test)]
 mod model;
+mod round;
 #[cfg(test)]
 mod shared;
 mod show;
@@ -21,14 +26,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub use self::dns::zone_of;
 use self::judge::{Go, Judge, Verdict};
+pub use self::round::{begins, departures, ended, tampering};
 pub use self::show::{HostView, PlanView};
 use super::actual::{Actual, Step};
 use super::ingress::{Change, Conflict, Edit, Ingress, NotUnderstood};
 use super::marks::Marks;
-use super::memory::{Memory, Patience};
+use super::memory::Memory;
 use super::rule::{Key, Rule};
 use super::wanted::Wanted;
-use crate::moment::Moment;
 use crate::name::HostPattern;
 
 /// What a plan is made of.
@@ -142,54 +147,6 @@ impl Standing {
     }
 }
 
-/// Begins a round: takes note of who asks for what, and says which hostnames are to be withdrawn in it.
-///
-/// Of a service whose source (`swarm`, …) is not `answering` nothing is known, so nothing of it counts as gone; `None`
-/// asks about all of them.
-///
-/// # Errors
-/// As for a [`Plan`].
-pub fn departures(
-    memory: &mut Memory,
-    facts: (&Terms, &Wanted, &Actual),
-    answering: &dyn Fn(Option<&str>) -> bool,
-    patience: Patience,
-    now: Moment,
-) -> Result<BTreeSet<HostPattern>, NotUnderstood> {
-    let (_, wanted, actual) = facts;
-    let ingress = Ingress::read(actual.configuration.config.as_deref())?;
-    let (none, no_failures) = (BTreeSet::new(), BTreeMap::new());
-    recall(memory, facts, &ingress);
-    let input = Input::of(facts, memory, &none, &no_failures);
-    let (ours, protected) = (judge::owned(&input, &ingress), access::protected(&input));
-    let departed = memory.observe(wanted, &ours, answering, patience, now);
-    if let Some(protected) = protected {
-        memory.saw_protected(&protected);
-    }
-    Ok(departed)
-}
-
-/// Without its memory the gate knows its rules by the marks beside them: of such a hostname those that are asked for,
-/// and if nobody asks for it the one for all paths.
-fn recall(memory: &mut Memory, facts: (&Terms, &Wanted, &Actual), ingress: &Ingress) {
-    let (none, no_failures) = (BTreeSet::new(), BTreeMap::new());
-    let marked: BTreeSet<HostPattern> = match memory.is_settled() {
-        true => BTreeSet::new(),
-        false => judge::marked(&Input::of(facts, memory, &none, &no_failures)).collect(),
-    };
-    for host in marked.into_iter().filter(|host| !memory.knows(host)).collect::<Vec<_>>() {
-        let (_, wanted, _) = facts;
-        let is_asked_for = |key: &Key| match wanted.hosts.get(&host) {
-            Some(want) => want.rules.iter().any(|rule| rule.key == *key),
-            None => key.path.is_none(),
-        };
-        let rules = ingress.rules().iter().filter_map(|rule| Some((rule.key.as_ref()?, &rule.text)));
-        for (key, text) in rules.filter(|(key, _)| key.host == host && is_asked_for(key)) {
-            memory.recall(key, text, wanted);
-        }
-    }
-}
-
 impl Plan {
     /// # Errors
     /// If the tunnel's configuration is in no form in which it could be changed without harm.
@@ -207,6 +164,30 @@ impl Plan {
             }
             misfits.extend(conflicts.into_iter().map(misfit));
         }
+    }
+}
+
+impl Plan {
+    /// The first steps, which can be made one after the other; then what is left must be planned anew, because what is
+    /// written into the tunnel depends on what Cloudflare has answered.
+    pub fn batch(&self) -> &[Step] {
+        let is_put = |step: &Step| matches!(step, Step::PutConfiguration { .. });
+        let end = match self.steps.iter().position(is_put) {
+            Some(0) => 1,
+            Some(put) => put,
+            None => self.steps.len(),
+        };
+        self.steps.get(..end).unwrap_or_default()
+    }
+
+    /// The hostnames that lose something by `step`.
+    fn removals(&self, step: &Step) -> Vec<HostPattern> {
+        if matches!(step, Step::PutConfiguration { .. }) {
+            let removed = self.changes.iter().filter(|change| matches!(change, Change::Remove { .. }));
+            return removed.map(|change| change.key().host.clone()).collect();
+        }
+        let host = step.host().filter(|_| step.removes());
+        host.and_then(|host| HostPattern::parse(host).ok()).into_iter().collect()
     }
 }
 
@@ -239,11 +220,22 @@ impl Draft {
             ours: BTreeSet::new(),
             complete: BTreeSet::new(),
         };
+        let memory = judge.input.memory;
+        let mut room = memory.room();
         for (host, want) in &judge.input.wanted.hosts {
             let (standing, notes) = match judge.judge(host, want) {
                 Verdict::Go(mut go) => {
+                    let idle = judge.idle_rules(host);
+                    let mut keeps = memory.may_return(host, want);
+                    if !keeps && (go.removes_something() || !idle.is_empty()) && !memory.is_counted(host) {
+                        keeps = room == 0;
+                        room = room.saturating_sub(1);
+                        if keeps {
+                            go.keep();
+                        }
+                    }
                     let notes = std::mem::take(&mut go.notes);
-                    let kept = judge.kept_rules(host, want);
+                    let kept = if keeps { idle } else { BTreeSet::new() };
                     draft.ours.extend(judge.own_rules(host).into_iter().filter(|key| !kept.contains(key)));
                     draft.complete.extend(kept.is_empty().then(|| host.clone()));
                     draft.go.insert(host.clone(), go);

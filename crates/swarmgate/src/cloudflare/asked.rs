@@ -34,6 +34,14 @@ impl Asked {
         std::mem::take(&mut answer.stands) || new
     }
 
+    /// With `sources` that are switched off: nothing is in them, for sure.
+    pub fn without(mut self, sources: impl IntoIterator<Item = SourceId>) -> Self {
+        for source in sources {
+            self.0.entry(source).or_insert(Answer { published: Vec::new(), stands: true });
+        }
+        self
+    }
+
     pub fn all(&self) -> Vec<Published> {
         self.0.values().flat_map(|answer| answer.published.iter().cloned()).collect()
     }
@@ -60,5 +68,7 @@ mod tests {
         assert!(asked.answers(Some("swarm")) && asked.answers(None) && !asked.answers(Some("docker")));
         assert!(asked.lost("swarm") && !asked.answers(Some("swarm")));
         assert!(asked.saw("file", &[]) && asked.answers(Some("file")) && !asked.answers(None));
+        assert!(asked.clone().without(["docker"]).answers(Some("docker")));
+        assert!(!asked.without(["swarm"]).answers(Some("swarm")), "it was not off when it was lost");
     }
 }

@@ -7,11 +7,12 @@ use swarmgate_core::config::{Cloudflare, Credential, Secret};
 use swarmgate_core::event::Event;
 use swarmgate_core::moment::Moment;
 use swarmgate_core::name::HostPattern;
-use swarmgate_core::publish::actual::{Actual, Configuration, Step};
-use swarmgate_core::publish::ingress::{Ingress, NotUnderstood};
+use swarmgate_core::publish::actual::{Actual, Step};
+use swarmgate_core::publish::ingress::NotUnderstood;
 use swarmgate_core::publish::memory::{Identity, Memory, Patience};
-use swarmgate_core::publish::plan::{Input, Plan, Terms, departures};
+use swarmgate_core::publish::plan::{Input, Plan, Terms, begins, departures, ended, tampering};
 use swarmgate_core::publish::wanted::Wanted;
+use swarmgate_core::span;
 use tokio_util::sync::CancellationToken;
 
 use super::apply::{Outcome, apply};
@@ -37,6 +38,8 @@ pub enum RoundError {
     Odd(#[from] NotUnderstood),
     #[error("somebody else keeps writing the tunnel's configuration; one gate at most may write it")]
     Contended,
+    #[error("what Cloudflare says is done is not there afterwards, again and again")]
+    InVain,
 }
 
 impl RoundError {
@@ -45,7 +48,12 @@ impl RoundError {
         match self {
             Self::Read(ReadError::Api(error)) | Self::Write(error) => error.is_unauthorized(),
             Self::Read(ReadError::Token(_)) => true,
-            Self::Secret(..) | Self::Client(_) | Self::Odd(_) | Self::Read(_) | Self::Contended => false,
+            Self::Secret(..)
+            | Self::Client(_)
+            | Self::Odd(_)
+            | Self::Read(_)
+            | Self::Contended
+            | Self::InVain => false,
         }
     }
 
@@ -54,7 +62,7 @@ impl RoundError {
         let api = match self {
             Self::Read(ReadError::Api(error)) | Self::Write(error) => error,
             Self::Contended => return Some(Duration::ZERO),
-            Self::Secret(..) | Self::Client(_) | Self::Odd(_) | Self::Read(_) => return None,
+            Self::Secret(..) | Self::Client(_) | Self::Odd(_) | Self::Read(_) | Self::InVain => return None,
         };
         match api.class() {
             Class::Permanent => None,
@@ -84,6 +92,10 @@ pub struct Round<'a> {
 
 /// More calls than this to write one configuration, and others are writing as well.
 const MOST_OUTDATED: usize = 4;
+/// A round needs three, and one for each kind of failure.
+const MOST_PLANS: usize = 20;
+/// A gate that is told to stop waits so long for the call under way: what came of it is seen at the next start.
+const LAST_STEP: Duration = Duration::from_secs(10);
 /// So many calls without an answer, and none of those after will have one.
 const MOST_UNANSWERED: usize = 2;
 
@@ -126,6 +138,7 @@ struct Course<'a> {
     wanted: Wanted,
     departed: BTreeSet<HostPattern>,
     actual: Actual,
+    now: Moment,
     failed: BTreeMap<HostPattern, String>,
     outdated: usize,
     unanswered: usize,
@@ -140,20 +153,44 @@ impl Round<'_> {
         hub: Hub<'_>,
         stop: &CancellationToken,
     ) -> Result<Report, RoundError> {
-        let mut course = self.begin(memory).await?;
-        keep(hub.store, course.memory).await;
+        let mut course = tokio::select! {
+            () = stop.cancelled() => return Ok(Report::default()),
+            begun = self.begin(memory) => begun?,
+        };
         course.tell_tampering(hub)?;
+        keep(hub.store, course.memory).await;
         course.report.plan = course.plan()?;
-        while let Some(step) = course.report.plan.steps.first().cloned() {
-            if stop.is_cancelled() || self.config.dry_run {
+        let mut plans = 0;
+        while !course.report.plan.steps.is_empty() {
+            if self.config.dry_run {
                 return Ok(course.report);
             }
-            course.make(self.client, &step, hub).await?;
+            plans += 1;
+            if plans > MOST_PLANS {
+                return Err(RoundError::InVain);
+            }
+            let mut made = Vec::new();
+            for step in course.report.plan.batch().to_vec() {
+                if stop.is_cancelled() {
+                    return Ok(course.report);
+                }
+                if course.is_left(&step) {
+                    continue;
+                }
+                match in_time(course.make(self.client, &step, hub), stop).await.transpose()? {
+                    Some(is_made) => made.extend(is_made.then_some(step)),
+                    None => {
+                        let limit = span::human(LAST_STEP);
+                        tracing::warn!(%step, limit, "Cloudflare has not answered; stopping without");
+                        return Ok(course.report);
+                    }
+                }
+            }
             let plan = course.plan()?;
-            course.report.plan = course.unless_in_vain(&step, plan)?;
+            course.report.plan = course.unless_in_vain(&made, plan)?;
         }
-        let Course { memory, wanted, actual, failed, report, .. } = course;
-        memory.written(&report.plan, &wanted, actual.configuration.version);
+        let Course { memory, terms, wanted, actual, failed, report, .. } = course;
+        ended(memory, (&terms, &wanted, &actual), &report.plan);
         if failed.is_empty() {
             memory.settle();
         }
@@ -182,8 +219,19 @@ impl Round<'_> {
         let Read { tunnel, actual, again_after } = read;
         let departed = self.departed(memory, (&terms, &wanted, &actual))?;
         let report = Report { tunnel_status: tunnel.status, again_after, ..Report::default() };
-        let failed = BTreeMap::new();
-        Ok(Course { memory, terms, wanted, departed, actual, failed, outdated: 0, unanswered: 0, report })
+        let (now, failed) = (self.now, BTreeMap::new());
+        Ok(Course {
+            memory,
+            terms,
+            wanted,
+            departed,
+            actual,
+            now,
+            failed,
+            outdated: 0,
+            unanswered: 0,
+            report,
+        })
     }
 
     fn terms(&self) -> Terms {
@@ -217,9 +265,10 @@ impl Course<'_> {
         })
     }
 
-    /// Makes one step. What fails for one hostname leaves that one alone until the next round.
-    async fn make(&mut self, client: &Client, step: &Step, hub: Hub<'_>) -> Result<(), RoundError> {
-        if remember(self.memory, step, &self.report.plan, &self.wanted) {
+    /// Makes one step, and says whether that is done. What fails for one hostname leaves that one alone until the next
+    /// round.
+    async fn make(&mut self, client: &Client, step: &Step, hub: Hub<'_>) -> Result<bool, RoundError> {
+        if begins(self.memory, &self.report.plan, step, &self.wanted, self.now) {
             keep(hub.store, self.memory).await;
         }
         let is_put = matches!(step, Step::PutConfiguration { .. });
@@ -237,32 +286,48 @@ impl Course<'_> {
                 self.outdated += 1;
                 self.actual.configuration = configuration;
                 self.tell_tampering(hub)?;
-                return if self.outdated > MOST_OUTDATED { Err(RoundError::Contended) } else { Ok(()) };
+                return if self.outdated > MOST_OUTDATED { Err(RoundError::Contended) } else { Ok(false) };
             }
-            Err(error) => return self.failed(step, error),
+            Err(error) => return self.failed(step, error).map(|()| false),
         };
         self.actual.absorb(step, answer);
-        Ok(())
+        Ok(true)
     }
 
-    /// Rules of ours that somebody else has changed since the gate wrote them.
-    fn tell_tampering(&self, hub: Hub<'_>) -> Result<(), NotUnderstood> {
-        let Configuration { config, version, .. } = &self.actual.configuration;
-        let tampered = self.memory.tampered(&Ingress::read(config.as_deref())?, *version);
-        if !tampered.is_empty() {
-            hub.fleet.tell(Event::Tampered { rules: tampered.iter().map(ToString::to_string).collect() });
+    /// What somebody else has changed of what the gate had left.
+    fn tell_tampering(&mut self, hub: Hub<'_>) -> Result<(), NotUnderstood> {
+        let rules = tampering(self.memory, (&self.terms, &self.wanted, &self.actual), self.now)?;
+        if !rules.is_empty() {
+            hub.fleet.tell(Event::Tampered { rules });
         }
         Ok(())
     }
 
-    /// `plan`, which was made after `step`; if it begins with that again, what comes of leaving it.
-    fn unless_in_vain(&mut self, step: &Step, plan: Plan) -> Result<Plan, RoundError> {
-        if plan.steps.first() != Some(step) {
+    /// Whether it is for a hostname alone that is left as it is in this round.
+    fn is_left(&self, step: &Step) -> bool {
+        let hosts = self.concerned(step).unwrap_or_default();
+        !hosts.is_empty() && hosts.iter().all(|host| self.failed.contains_key(host))
+    }
+
+    /// `plan`, which was made after the steps `made`; if any of them is due again, what comes of leaving it.
+    fn unless_in_vain(&mut self, made: &[Step], plan: Plan) -> Result<Plan, RoundError> {
+        let mut in_vain = BTreeMap::new();
+        for step in made {
+            let is_put = matches!(step, Step::PutConfiguration { .. });
+            let hosts = if is_put && plan.changes == self.report.plan.changes {
+                plan.changes.iter().map(|change| change.key().host.clone()).collect()
+            } else if plan.steps.contains(step) {
+                self.concerned(step).unwrap_or_default()
+            } else {
+                BTreeSet::new()
+            };
+            in_vain.extend(hosts.into_iter().map(|host| (host, step.to_string())));
+        }
+        if in_vain.is_empty() {
             return Ok(plan);
         }
-        let why = format!("Cloudflare says that it is done, and it is not ({step})");
-        let hosts = self.concerned(step).ok_or(RoundError::Contended)?;
-        self.failed.extend(hosts.into_iter().map(|host| (host, why.clone())));
+        let why = |step| format!("Cloudflare says that it is done, and it is not ({step})");
+        self.failed.extend(in_vain.into_iter().map(|(host, step)| (host, why(step))));
         Ok(self.plan()?)
     }
 
@@ -313,13 +378,16 @@ impl Course<'_> {
     }
 }
 
-/// What must outlive the gate before the step is made. Whether there is anything.
-fn remember(memory: &mut Memory, step: &Step, plan: &Plan, wanted: &Wanted) -> bool {
-    let is_put = matches!(step, Step::PutConfiguration { .. });
-    if is_put {
-        memory.intend(&plan.rules, wanted);
+/// `None` if the gate is to stop and it takes longer than it may then.
+async fn in_time<T>(step: impl Future<Output = T>, stop: &CancellationToken) -> Option<T> {
+    let too_late = async {
+        stop.cancelled().await;
+        tokio::time::sleep(LAST_STEP).await;
+    };
+    tokio::select! {
+        done = step => Some(done),
+        () = too_late => None,
     }
-    is_put
 }
 
 fn diff(plan: &Plan) -> String {

@@ -1,3 +1,5 @@
+mod rivals;
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -122,6 +122,11 @@ impl SwarmSource {
         }
     }
 
+    /// Whether there was a Swarm here before this run: then that there is none says nothing about its services.
+    pub fn with_earlier(self, was_seen: bool) -> Self {
+        Self { was_seen, ..self }
+    }
+
     async fn survey(&mut self) -> Result<Survey, SourceError> {
         let (services, tasks, nodes, ()) = tokio::join!(
             self.engine.get("/services"),
@@ -207,6 +212,12 @@ impl Source for SwarmSource {
         self.config.mark_unchanged();
         let survey = match self.survey().await {
             Err(SourceError::Engine(error)) if self.may_be_absent(&error) => return Ok(self.no_swarm(now)),
+            Err(SourceError::Engine(error)) if self.was_seen && error.is_without_swarm() => {
+                return Err(SourceError::Unwilling(
+                    "this engine was in a Swarm and is in none now; if that is meant, write docker.swarm = \"off\""
+                        .to_owned(),
+                ));
+            }
             survey => survey?,
         };
         (self.is_there, self.was_seen) = (true, true);

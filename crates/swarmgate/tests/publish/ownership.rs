@@ -28,6 +28,7 @@ async fn what_others_made_is_in_the_way_and_stays() {
 async fn what_others_made_is_taken_over_on_request_only() {
     let site = Site::new().await;
     site.fake.with(|account| account.add_record("CNAME", "shop.example.com", "elsewhere.example"));
+    site.fake.with(|account| account.yields = true);
     let tables = web("shop", "adopt = true") + &web("old", "adopt = true\naccess = [\"staff\"]");
     let _gate = site.start("", &tables).await;
     site.until_visit("shop.example.com", &origin("shop")).await;
@@ -90,6 +91,7 @@ async fn two_gates_with_one_hostname_do_not_fight() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tunnel_given_to_the_gate_alone_loses_what_nobody_asks_for() {
     let site = Site::new().await;
+    site.fake.with(|account| account.yields = true);
     let keys = "exclusive = true\nevery = \"1s\"\ngrace = \"1s\"";
     let _gate = site.start(keys, &web("app", "")).await;
     site.until_rules(&["app.example.com"]).await;

@@ -31,6 +31,7 @@ impl Account {
         }
         let app = self.shown(&app, self.made);
         self.apps.push(app);
+        self.foreign.made(uuid(self.made));
         uuid(self.made)
     }
 

@@ -6,6 +6,8 @@ use serde_json::{Value, json};
 
 use super::call::{Call, PathParams};
 use super::dns::Zone;
+use super::foreign::Foreign;
+use super::normal::normalised;
 use super::reply::Reply;
 use super::{ACCOUNT, EMAIL, KEY, TOKEN, TUNNEL, ingress, raw, shapes};
 use crate::http::Request;
@@ -28,6 +30,16 @@ pub struct Account {
     pub forbidden: BTreeSet<Call>,
     /// Hostnames that must never be served without a login: when one is, that is a complaint.
     pub protected: BTreeSet<String>,
+    /// Clients may change what the dashboard made: they adopt it, or have the tunnel to themselves. If not, that is a
+    /// complaint.
+    pub yields: bool,
+    /// A configuration is given back in words of the API's own.
+    pub normalises: bool,
+    /// So often yet somebody writes the configuration after a client has read it, as it is.
+    pub rival_after_reads: u32,
+    /// The same right before a client's write.
+    pub rival_before_writes: u32,
+    pub(super) foreign: Foreign,
     pub(super) made: u64,
 }
 
@@ -62,6 +74,11 @@ impl Default for Account {
             account_token: false,
             forbidden: BTreeSet::new(),
             protected: BTreeSet::new(),
+            yields: false,
+            normalises: false,
+            rival_after_reads: 0,
+            rival_before_writes: 0,
+            foreign: Foreign::default(),
             made: 0,
         }
     }
@@ -73,10 +90,15 @@ impl Account {
     /// # Panics
     /// When no connector would take it.
     pub fn configure(&mut self, config: &str) {
-        let value = serde_json::from_str(config).expect("a configuration is JSON");
+        let value: Value = serde_json::from_str(config).expect("a configuration is JSON");
         ingress::validate(&value).expect("a valid configuration");
-        self.tunnel.config = Some(config.to_owned());
+        self.tunnel.config = Some(self.kept(config, &value));
         self.tunnel.version += 1;
+    }
+
+    /// What the API makes of the text of a configuration.
+    fn kept(&self, text: &str, value: &Value) -> String {
+        if self.normalises { normalised(value) } else { text.to_owned() }
     }
 
     /// The texts of the ingress rules, in order.
@@ -108,7 +130,9 @@ impl Account {
             Call::ReplaceApp => self.app(param(params, "app_id")).map(Value::to_string),
             _ => None,
         };
-        shapes::faults(call, request, stored.as_deref())
+        let mut faults = shapes::faults(call, params, request, stored.as_deref());
+        faults.extend(self.trespasses(call, params, request));
+        faults
     }
 
     pub(super) fn answer(&mut self, call: Call, params: &PathParams, request: &Request) -> Reply {
@@ -123,7 +147,7 @@ impl Account {
         match call {
             Call::VerifyUserToken | Call::VerifyAccountToken => self.verify(call),
             Call::ReadTunnel => Reply::ok(&self.tunnel.show()),
-            Call::ReadConfig => self.tunnel.show_config(),
+            Call::ReadConfig => self.read_config(),
             Call::WriteConfig => self.write_config(&request.body, &body),
             Call::ListZones => self.list_zones(request),
             Call::ListRecords
@@ -201,9 +225,23 @@ impl Account {
         if let Err(why) = ingress::validate(&body["config"]) {
             return Reply::error(400, 1056, &format!("Bad Configuration: Validation failed: {why}"));
         }
-        self.tunnel.config = raw::object(text).get("config").map(|config| config.get().to_owned());
-        self.tunnel.version += 1;
+        let before = self.tunnel.config.take().unwrap_or_default();
+        let after = raw::object(text).get("config").map(|config| config.get().to_owned());
+        self.foreign.wrote(&before, after.as_deref().unwrap_or_default());
+        self.tunnel.config = after.map(|after| self.kept(&after, &body["config"]));
+        let rival = u64::from(self.rival_before_writes > 0);
+        self.rival_before_writes = self.rival_before_writes.saturating_sub(1);
+        self.tunnel.version += 1 + rival;
         self.tunnel.show_config()
+    }
+
+    fn read_config(&mut self) -> Reply {
+        let shown = self.tunnel.show_config();
+        if self.rival_after_reads > 0 {
+            self.rival_after_reads -= 1;
+            self.tunnel.version += 1;
+        }
+        shown
     }
 }
 

@@ -51,6 +51,7 @@ impl Account {
         let record =
             json!({"type": kind, "name": name, "content": content, "ttl": 1, "proxied": kind != "TXT"});
         zone.records.push(shown(record, made));
+        self.foreign.made(id32(made));
         id32(made)
     }
 

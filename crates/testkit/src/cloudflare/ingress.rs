@@ -34,6 +34,11 @@ pub fn route(config: &Value, host: &str, path: &str) -> Option<usize> {
         .position(|rule| matches_host(text(rule, "hostname"), host) && matches_path(text(rule, "path"), path))
 }
 
+/// Whether it takes requests for the host, at whatever path.
+pub(super) fn is_for(rule: &Value, host: &str) -> bool {
+    matches_host(text(rule, "hostname"), host)
+}
+
 fn check(rule: &Value, last: bool) -> Result<(), String> {
     let (hostname, path) = (text(rule, "hostname"), text(rule, "path"));
     if hostname.contains(':') {

@@ -1,45 +1,88 @@
-//! Whether a request has the shape that the API documents (`shapes.json`, which says how it is read).
+//! Whether a request has the shape that the API documents: the official one (`official.schema.json`, of the types of
+//! Cloudflare's library for TypeScript 7.3.0), and that of `calls.json`.
 //!
 //! What a client read and gives back as it was is the API's own, and is not held against it.
 
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use jsonschema::{Draft, Validator};
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
-use super::call::Call;
+use super::call::{Call, PathParams};
 use super::raw;
 use crate::http::Request;
 
-static SHAPES: LazyLock<Value> =
-    LazyLock::new(|| serde_json::from_str(include_str!("shapes.json")).expect("shapes.json is JSON"));
+static SHAPES: LazyLock<BTreeMap<String, Shape>> = LazyLock::new(shapes);
+
+/// Of one call.
+#[derive(Debug)]
+struct Shape {
+    query: Validator,
+    body: Option<Validator>,
+}
+
+fn shapes() -> BTreeMap<String, Shape> {
+    let read = |text: &str| serde_json::from_str::<Value>(text).expect("it is JSON");
+    let (official, calls) = (read(include_str!("official.schema.json")), read(include_str!("calls.json")));
+    let definitions =
+        [&official, &calls].map(|file| file["definitions"].as_object().expect("definitions").clone());
+    let definitions: Map<String, Value> = definitions.into_iter().flatten().collect();
+    let validator = |shape: &Value| {
+        let mut schema = shape.clone();
+        schema["definitions"] = Value::Object(definitions.clone());
+        jsonschema::options().with_draft(Draft::Draft7).build(&schema).expect("it is a schema")
+    };
+    let shape = |call: &Value| {
+        let nothing = json!({});
+        let mut query = call.get("query").unwrap_or(&nothing).clone();
+        query["additionalProperties"] = false.into();
+        Shape { query: validator(&query), body: call.get("body").map(validator) }
+    };
+    let calls = calls["calls"].as_object().expect("calls");
+    calls.iter().map(|(template, call)| (template.clone(), shape(call))).collect()
+}
 
 /// What is wrong with the request. `stored` is the text of the object that it would replace.
-pub(super) fn faults(call: Call, request: &Request, stored: Option<&str>) -> Vec<String> {
+pub(super) fn faults(
+    call: Call,
+    params: &PathParams,
+    request: &Request,
+    stored: Option<&str>,
+) -> Vec<String> {
     let template = Call::all().find_map(|(known, template)| (known == call).then_some(template));
     let template = template.expect("every call has a template");
-    let shape = SHAPES["calls"].get(template).unwrap_or_else(|| panic!("shapes.json has no {template}"));
+    let shape = SHAPES.get(template).unwrap_or_else(|| panic!("calls.json has no {template}"));
     let mut faults = Vec::new();
     match request.header("content-type").map(|kind| kind.split(';').next()) {
         Some(Some("application/json")) => {}
         None if request.body.is_empty() => {}
         kind => faults.push(format!("its content type is {kind:?}")),
     }
-    check(
-        shape.get("query").unwrap_or(&Map::new().into()),
-        &query(request, &mut faults),
-        "query",
-        &mut faults,
-    );
-    match (shape.get("body"), request.body.as_str()) {
+    let query = query(request, &mut faults);
+    check(&shape.query, "query", &query, &mut faults);
+    match (&shape.body, request.body.as_str()) {
         (None, "") => {}
         (None, _) => faults.push("it has a body".into()),
         (Some(shape), body) => match own_part(call, body, stored.unwrap_or("null")) {
-            Some(body) => check(shape, &body, "body", &mut faults),
+            Some(body) => check(shape, "body", &with(body, params), &mut faults),
             None => faults.push("its body is not a JSON object".into()),
         },
     }
     faults
+}
+
+/// The library's types have what stands in the path beside the rest.
+fn with(mut body: Value, params: &PathParams) -> Value {
+    let of_shape = params.iter().filter(|(name, _)| matches!(*name, "account_id" | "zone_id"));
+    of_shape.for_each(|(name, value)| body[*name] = value.as_str().into());
+    body
+}
+
+fn check(shape: &Validator, what: &str, value: &Value, faults: &mut Vec<String>) {
+    let found = shape.iter_errors(value);
+    faults.extend(found.map(|error| format!("{what}{}: {error}", error.instance_path())));
 }
 
 /// Everything in a query is text; what reads as a number or a truth is one here.
@@ -92,75 +135,4 @@ fn changed(object: &raw::Object, stored: &raw::Object, needed: impl Fn(&str) -> 
 
 fn value(text: &RawValue) -> Value {
     serde_json::from_str(text.get()).expect("a raw value is JSON")
-}
-
-fn check(shape: &Value, value: &Value, at: &str, faults: &mut Vec<String>) {
-    match shape {
-        Value::String(kind) => match kind.strip_prefix('@') {
-            Some(name) => check(&SHAPES["shapes"][name], value, at, faults),
-            None if fits(kind, value) => {}
-            None => faults.push(format!("{at}: {value} is not {kind}")),
-        },
-        Value::Array(item) => match value.as_array() {
-            Some(values) => values.iter().for_each(|value| check(&item[0], value, at, faults)),
-            None => faults.push(format!("{at}: {value} is not a list")),
-        },
-        Value::Object(keys) => match keys.get("either").and_then(Value::as_array) {
-            Some(shapes) => check_either(shapes, value, at, faults),
-            None => check_object(keys, value, at, faults),
-        },
-        _ => panic!("shapes.json: {shape} is no shape"),
-    }
-}
-
-fn check_either(shapes: &[Value], value: &Value, at: &str, faults: &mut Vec<String>) {
-    let is_one = |shape: &Value| {
-        let mut faults = Vec::new();
-        check(shape, value, at, &mut faults);
-        faults.is_empty()
-    };
-    if !shapes.iter().any(is_one) {
-        faults.push(format!("{at}: {value} is none of {shapes:?}"));
-    }
-}
-
-fn check_object(keys: &Map<String, Value>, value: &Value, at: &str, faults: &mut Vec<String>) {
-    let Some(object) = value.as_object() else {
-        return faults.push(format!("{at}: {value} is not an object"));
-    };
-    for (key, shape) in keys {
-        let (name, optional) = key.strip_suffix('?').map_or((key.as_str(), false), |name| (name, true));
-        match object.get(name) {
-            Some(value) => check(shape, value, &format!("{at}.{name}"), faults),
-            None if optional => {}
-            None => faults.push(format!("{at}: {name} is missing")),
-        }
-    }
-    let known = |name: &str| keys.keys().any(|key| key.strip_suffix('?').unwrap_or(key) == name);
-    let unknown = object.keys().filter(|name| !known(name));
-    faults.extend(unknown.map(|name| format!("{at}: there is no {name}")));
-}
-
-fn fits(kind: &str, value: &Value) -> bool {
-    let (word, limits) = kind.split_once(' ').unwrap_or((kind, ".."));
-    let within = |number: u64| {
-        let (least, most) = limits.split_once("..").expect("limits have two dots");
-        let limit = |text: &str, open| {
-            if text.is_empty() { open } else { text.parse().expect("a limit is a number") }
-        };
-        (limit(least, 0)..=limit(most, u64::MAX)).contains(&number)
-    };
-    let text = value.as_str();
-    let hex = |length: usize, text: &str| {
-        text.len() == length && text.bytes().all(|byte| byte == b'-' || byte.is_ascii_hexdigit())
-    };
-    match word {
-        "text" => text.is_some_and(|text| within(text.chars().count() as u64)),
-        "number" => value.as_u64().is_some_and(within),
-        "flag" => value.is_boolean(),
-        "hex32" => text.is_some_and(|text| hex(32, text)),
-        "uuid" => text.is_some_and(|text| hex(36, text)),
-        "is" => limits.split('|').any(|word| value == word),
-        _ => panic!("shapes.json: {kind} is no kind"),
-    }
 }

@@ -4,11 +4,12 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::judge::Go;
+use super::judge::{Go, contended};
 use super::{Input, Standing};
 use crate::name::HostPattern;
 use crate::publish::actual::{Access, App, AppPolicy, Policy, Step};
 use crate::publish::marks::Marks;
+use crate::publish::memory::Whose;
 use crate::publish::wanted::Host;
 
 /// Stands for the audience of an application that this very plan creates.
@@ -60,12 +61,24 @@ pub fn publish(
                     "an Access application for it would stand before a rule that somebody else made, too: {rule}; remove that, or adopt it"
                 )));
             }
+            if input.memory.is_contended(host) {
+                return Err(contended("its Access application"));
+            }
             go.access.extend(missing_tag(access, tag));
             go.access.push(Step::CreateApp { host: name.clone(), body: new(&name, &ids, tag) });
             Ok(Some(OF_A_NEW_APPLICATION.to_owned()))
         }
+        Some(app) if input.memory.had_app(host) && another_gate(input, app).is_some() => {
+            let other = another_gate(input, app).map(String::as_str).unwrap_or_default();
+            Err(Standing::Conflict(format!(
+                "another gate (tag {other}) has taken its Access application over from this one; let one of the two publish it"
+            )))
+        }
         Some(app) if is_sole(app) && (is_ours(input, app) || (want.adopt && of_it().count() == 1)) => {
             if !is_right(app, &ids, tag) {
+                if input.memory.is_contended(host) {
+                    return Err(contended("its Access application"));
+                }
                 go.access.extend(missing_tag(access, tag));
                 let body = changed(app, &name, &ids, tag)?;
                 go.access.push(Step::UpdateApp { host: name.clone(), id: app.id.clone(), body });
@@ -118,6 +131,25 @@ pub fn is_protected(input: &Input<'_>, host: &HostPattern) -> bool {
 pub fn protected(input: &Input<'_>) -> Option<BTreeSet<HostPattern>> {
     input.actual.access.as_ref().ok()?;
     Some(input.wanted.hosts.keys().filter(|host| is_protected(input, host)).cloned().collect())
+}
+
+/// Whose its application is, and with which policies.
+pub fn whose(input: &Input<'_>, host: &HostPattern) -> Whose<Vec<String>> {
+    if input.actual.access.is_err() {
+        return Whose::Unknown;
+    }
+    let name = host.to_string();
+    let of_it = || apps(input).filter(|app| protects(app, &name));
+    match of_it().find(|app| is_ours(input, app)) {
+        Some(app) => Whose::Ours(app.policies.iter().map(|policy| policy.id.clone()).collect()),
+        None if of_it().any(|app| another_gate(input, app).is_some()) => Whose::AnotherGates,
+        None => Whose::Nobodys,
+    }
+}
+
+/// The tag of another gate, if it bears one.
+fn another_gate<'a>(input: &Input<'_>, app: &'a App) -> Option<&'a String> {
+    app.tags.iter().find(|tag| Marks::is_tag(tag) && **tag != input.terms.marks.tag)
 }
 
 /// The hostnames whose application is ours.

@@ -4,6 +4,7 @@ use super::judge::Go;
 use super::{Input, Standing};
 use crate::name::{HostName, HostPattern};
 use crate::publish::actual::{NewRecord, Record, Step, Zone};
+use crate::publish::memory::Whose;
 use crate::publish::wanted::Host;
 
 /// Only these take part in answering for a hostname.
@@ -26,7 +27,7 @@ pub fn publish(input: &Input<'_>, host: &HostPattern, want: &Host, go: &mut Go) 
     let record = new(input, host, &input.terms.marks.comment);
     match there.as_slice() {
         [] => go.records.push(Step::CreateRecord { zone: zone.id.clone(), record }),
-        [one] if one.kind == "CNAME" => match claim(input, one, want) {
+        [one] if one.kind == "CNAME" => match claim(input, one, host, want) {
             Claim::Right => {}
             Claim::Ours => {
                 go.records.push(Step::UpdateRecord { zone: zone.id.clone(), id: one.id.clone(), record });
@@ -65,6 +66,26 @@ pub fn withdraw(input: &Input<'_>, host: &HostPattern, delete: bool) -> Vec<Step
     .collect()
 }
 
+/// Whose its record is.
+pub fn whose(input: &Input<'_>, host: &HostPattern) -> Whose<()> {
+    let name = host.to_string();
+    let there: Vec<&Record> =
+        records(input).map(|(_, record)| record).filter(|record| is_of(record, &name)).collect();
+    let bears_another = |record: &&Record| {
+        input.terms.marks.of_another(record.comment.as_deref().unwrap_or_default()).is_some()
+    };
+    let zone = zone_of(&input.actual.zones, host);
+    if there.iter().any(|record| is_ours(input, record)) {
+        Whose::Ours(())
+    } else if there.iter().any(bears_another) {
+        Whose::AnotherGates
+    } else if zone.is_some_and(|zone| matches!(input.actual.records.get(&zone.id), Some(Ok(_)))) {
+        Whose::Nobodys
+    } else {
+        Whose::Unknown
+    }
+}
+
 /// The hostnames whose record is the gate's.
 pub fn owned<'a>(input: &'a Input<'_>) -> impl Iterator<Item = HostPattern> + 'a {
     let ours = records(input).filter(|(_, record)| is_ours(input, record));
@@ -87,17 +108,23 @@ enum Claim {
     Foreign(Result<String, String>),
 }
 
-fn claim(input: &Input<'_>, record: &Record, want: &Host) -> Claim {
+fn claim(input: &Input<'_>, record: &Record, host: &HostPattern, want: &Host) -> Claim {
     let marks = &input.terms.marks;
     let leads_here = leads_here(input, record) && record.proxied;
     let comment = record.comment.as_deref().unwrap_or_default();
     if leads_here && comment == marks.comment {
         return Claim::Right;
     }
+    let other = marks.of_another(comment);
+    if let Some(other) = other.filter(|_| input.memory.had_record(host)) {
+        return Claim::Foreign(Err(format!(
+            "another gate ({other}) has taken its DNS record over from this one; let one of the two publish it"
+        )));
+    }
     if want.adopt || is_ours(input, record) || was_ours(input, record) {
         return Claim::Ours;
     }
-    if let Some(other) = marks.of_another(comment) {
+    if let Some(other) = other {
         return Claim::Foreign(Err(format!(
             "another gate ({other}) made its DNS record; stop publishing it there, or adopt it here"
         )));

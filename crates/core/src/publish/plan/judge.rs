@@ -44,6 +44,16 @@ impl Go {
     pub fn changes_something(&self) -> bool {
         !(self.access.is_empty() && self.records.is_empty() && self.after.is_empty())
     }
+
+    pub fn removes_something(&self) -> bool {
+        self.after.iter().any(Step::removes)
+    }
+
+    /// What it would remove is left for later.
+    pub fn keep(&mut self) {
+        self.after.retain(|step| !step.removes());
+        self.notes.push("something of it is removed later: `max_deletions` are under way".to_owned());
+    }
 }
 
 impl Judge<'_> {
@@ -77,10 +87,9 @@ impl Judge<'_> {
         self.rules_if(host, |rule| self.owns(rule))
     }
 
-    /// Of the hostname's own rules those that no service asks for, but one may again.
-    pub fn kept_rules(&self, host: &HostPattern, want: &Host) -> BTreeSet<Key> {
-        let may_return = self.input.memory.may_return(host, want);
-        self.rules_if(host, |rule| may_return && self.owns(rule) && self.asked(rule).is_none())
+    /// Of the hostname's own rules those that no service asks for.
+    pub fn idle_rules(&self, host: &HostPattern) -> BTreeSet<Key> {
+        self.rules_if(host, |rule| self.owns(rule) && self.asked(rule).is_none())
     }
 
     /// Those that it wrote itself.
@@ -150,6 +159,8 @@ impl Judge<'_> {
             }
             if let Some(note) = self.is_made_by_another(&rule)? {
                 go.notes.push(note);
+            } else if self.input.memory.is_contended(&rule.key.host) && !self.is_there(&rule) {
+                return Err(contended(&format!("the tunnel's rule for {}", rule.key)));
             } else {
                 go.rules.push(rule);
             }
@@ -173,6 +184,10 @@ impl Judge<'_> {
         }
     }
 
+    fn is_there(&self, rule: &Rule) -> bool {
+        self.rules_of(&rule.key.host).any(|there| there.does(rule))
+    }
+
     fn owns(&self, rule: &Written) -> bool {
         let adopted = || self.asked(rule).is_some_and(|want| want.adopt);
         self.input.terms.exclusive || adopted() || self.wrote(rule)
@@ -191,6 +206,13 @@ impl Judge<'_> {
         let want = self.input.wanted.hosts.get(&key.host)?;
         want.rules.iter().any(|rule| rule.key == *key).then_some(want)
     }
+}
+
+/// Two who write the same would never come to an end.
+pub fn contended(what: &str) -> Standing {
+    Standing::Conflict(format!(
+        "somebody else keeps changing {what}, so the gate leaves it for an hour; stop the other, such as a second gate with the same instance"
+    ))
 }
 
 /// The hostnames with anything of the gate's own: what it may have to withdraw one day.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{Input, Plan, Terms, departures};
+use super::{Input, Plan, Terms, begins, departures, ended, tampering};
 use crate::moment::Moment;
 use crate::name::HostPattern;
 use crate::publish::actual::{
@@ -28,12 +28,18 @@ pub struct World {
     pub patience: Patience,
     pub services: Vec<Published>,
     pub answering: bool,
+    /// A source that does not answer although the others do.
+    pub silent: Option<&'static str>,
     pub now: Moment,
     /// Steps of these hostnames are refused; `None` in it: the configuration is.
     pub broken: BTreeSet<Option<String>>,
     /// The gate is ended after so many steps.
     pub lives: usize,
     pub puts: usize,
+    /// How often the last round planned.
+    pub plans: usize,
+    /// What was told of changes that somebody else made.
+    pub tampered: Vec<String>,
     next_id: u32,
 }
 
@@ -76,10 +82,13 @@ impl World {
             patience: Patience { grace: Duration::from_secs(1800), most: 10 },
             services: Vec::new(),
             answering: true,
+            silent: None,
             now: Moment::START,
             broken: BTreeSet::new(),
             lives: usize::MAX,
             puts: 0,
+            plans: 0,
+            tampered: Vec::new(),
             next_id: 0,
         }
     }
@@ -89,36 +98,42 @@ impl World {
         let of = Identity { tunnel: TUNNEL.into(), instance: "home".into(), build: "1".into() };
         self.memory = std::mem::take(&mut self.memory).of(of);
         let wanted = self.wanted();
-        let answering = self.answering;
+        let (answering, silent) = (self.answering, self.silent);
+        let answers = |source: Option<&str>| answering && (source.is_none() || source != silent);
         let facts = (&self.terms, &wanted, &self.actual);
-        let departed = departures(&mut self.memory, facts, &|_| answering, self.patience, self.now).unwrap();
+        let departed = departures(&mut self.memory, facts, &answers, self.patience, self.now).unwrap();
+        let facts = (&self.terms, &wanted, &self.actual);
+        self.tampered.extend(tampering(&mut self.memory, facts, self.now).unwrap());
         let mut failed = BTreeMap::new();
+        self.plans = 0;
         loop {
             let plan = self.plan(&wanted, &departed, &failed);
-            let Some(step) = plan.steps.first().cloned() else {
-                let version = self.actual.configuration.version;
-                self.memory.written(&plan, &wanted, version);
+            self.plans += 1;
+            if plan.steps.is_empty() {
+                ended(&mut self.memory, (&self.terms, &wanted, &self.actual), &plan);
                 if failed.is_empty() {
                     self.memory.settle();
                 }
                 return plan;
-            };
-            if self.lives == 0 {
-                return plan;
             }
-            self.lives -= 1;
-            if matches!(step, Step::PutConfiguration { .. }) {
-                self.memory.intend(&plan.rules, &wanted);
+            for step in plan.batch() {
+                if self.lives == 0 {
+                    return plan;
+                }
+                self.lives -= 1;
+                begins(&mut self.memory, &plan, step, &wanted, self.now);
+                let host = step.host().map(str::to_owned);
+                let Some(name) = host.as_deref().filter(|_| self.broken.contains(&host)) else {
+                    if host.is_none() && self.broken.contains(&None) {
+                        return plan;
+                    }
+                    let answer = self.answer(step);
+                    self.actual.absorb(step, answer);
+                    continue;
+                };
+                failed.insert(HostPattern::parse(name).unwrap(), "it is broken".to_owned());
             }
-            let host = step.host().map(str::to_owned);
-            if self.broken.contains(&host) {
-                let Some(host) = host else { return plan };
-                failed.insert(HostPattern::parse(&host).unwrap(), "it is broken".to_owned());
-                continue;
-            }
-            let answer = self.answer(&step);
-            self.actual.absorb(&step, answer);
-            assert!(plan != self.plan(&wanted, &departed, &failed), "it gets nowhere: {step:?}");
+            assert!(self.plans < 10, "it gets nowhere: {plan}");
         }
     }
 

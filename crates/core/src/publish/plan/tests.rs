@@ -1,13 +1,12 @@
 use std::time::Duration;
 
-use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::model::{TUNNEL, World, app, plain, service};
 use super::{PlanView, Standing};
 use crate::name::HostPattern;
 use crate::publish::Settings;
-use crate::publish::actual::{Step, Tag};
+use crate::publish::actual::Step;
 
 const OURS: &str = "managed-by=swarmgate instance=home tunnel=f70ff985";
 const RELEASED: &str = "released-by=swarmgate instance=home tunnel=f70ff985";
@@ -340,13 +339,12 @@ fn drift_is_mended_and_told() {
     let config = json!({"ingress": [{"hostname": "b.example.com", "service": "http://evil:1"}, {"service": "http_status:404"}]});
     world.actual.configuration.config = Some(config.to_string());
     world.actual.configuration.version = 9;
-    let tampered: Vec<String> =
-        world.memory.tampered(&world.ingress(), 9).iter().map(ToString::to_string).collect();
-    assert_eq!(tampered, ["a.example.com", "b.example.com"]);
     world.round();
+    assert_eq!(world.tampered, ["a.example.com", "b.example.com"]);
     assert_eq!(world.rules()[..2], ["a.example.com -> http://a:80", "b.example.com -> http://b:80"]);
     assert_eq!(world.records().len(), 2);
-    assert!(world.memory.tampered(&world.ingress(), world.actual.configuration.version).is_empty());
+    world.round();
+    assert_eq!(world.tampered.len(), 2, "each once");
 }
 
 #[test]
@@ -424,179 +422,6 @@ fn a_gate_that_ends_between_two_steps_knows_what_it_did() {
         assert_eq!(world.access().apps.len(), 0, "after {lives} steps");
         assert!(world.records().iter().all(|record| record.ends_with(RELEASED)), "{:?}", world.records());
     }
-}
-
-/// What can happen to services, to Cloudflare and to the gate.
-#[derive(Debug, Clone)]
-enum Happens {
-    Comes(usize),
-    Goes(usize),
-    Breaks(usize),
-    BreaksTunnel,
-    Mends,
-    Ends(usize),
-    Restarts,
-    Waits(u64),
-    IsSilent(bool),
-}
-
-fn happens() -> impl Strategy<Value = Happens> {
-    prop_oneof![
-        4 => (0..KINDS).prop_map(Happens::Comes),
-        3 => (0..KINDS).prop_map(Happens::Goes),
-        1 => (0..KINDS).prop_map(Happens::Breaks),
-        1 => Just(Happens::BreaksTunnel),
-        2 => Just(Happens::Mends),
-        1 => (0_usize..4).prop_map(Happens::Ends),
-        1 => Just(Happens::Restarts),
-        2 => (0_u64..40).prop_map(Happens::Waits),
-        1 => any::<bool>().prop_map(Happens::IsSilent),
-    ]
-}
-
-const KINDS: usize = 6;
-
-fn kind(index: usize) -> crate::publish::Published {
-    let with = |settings| settings;
-    match index {
-        0 => plain("a", "a.example.com,*.example.com"),
-        1 => protected("b", "b.example.com", &["staff"]),
-        2 => service("c", "c.dev.example.com", with(Settings { delete_dns: true, ..Settings::default() })),
-        3 => {
-            service("d", "a.example.com", with(Settings { path: Some("^/d".into()), ..Settings::default() }))
-        }
-        4 => service("e", "e.example.org", with(Settings { dns: false, ..Settings::default() })),
-        _ => plain("f", "foreign.example.com,f.foreign.example.com"),
-    }
-}
-
-/// Rules of others, some of which are in the way of ours.
-fn foreign_rules() -> impl Strategy<Value = Vec<Value>> {
-    let rule = prop::sample::select(vec![
-        json!({"hostname": "foreign.example.com", "service": "http://x:1", "originRequest": {"n": 1.0}}),
-        json!({"hostname": "*.example.com", "path": "/x", "service": "http://x:2"}),
-        json!({"hostname": "*.dev.example.com", "service": "http://x:3"}),
-        json!({"hostname": "*.foreign.example.com", "service": "ssh://x:4", "zz": {"b": 1, "a": 2}}),
-        json!({"hostname": "a.example.com", "path": "^/d/deep", "service": "http://x:5"}),
-        json!({"hostname": "Odd.example.com.", "service": "http_status:410"}),
-        json!({"path": "/all", "service": "http://x:6"}),
-    ]);
-    prop::collection::vec(rule, 0..6)
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(150))]
-    #[test]
-    fn whatever_happens_foreign_things_stay_and_ours_become_what_is_wanted(
-        foreign in foreign_rules(),
-        history in prop::collection::vec(happens(), 0..25),
-        first in prop::collection::btree_set(0..KINDS, 0..KINDS),
-    ) {
-        let mut rules = foreign.clone();
-        rules.push(json!({"service": "http_status:503"}));
-        let mut world = World::new(json!({"b": 1.0, "ingress": rules, "a": {"z": 1, "y": [1e3]}}));
-        world.add_record("example.com", "foreign.example.com", "CNAME", "TUNNEL.cfargotunnel.com");
-        world.add_record("example.org", "e.example.org", "A", "192.0.2.1");
-        let theirs = app("theirs", r#"{"type":"self_hosted","domain":"foreign.example.com","policies":["x"]}"#);
-        world.access().apps.push(theirs.clone());
-        world.access().tags.push(Tag { name: "theirs".into() });
-        let records = world.records();
-        world.services = first.into_iter().map(kind).collect();
-
-        for event in history {
-            match event {
-                Happens::Comes(index) if !world.services.contains(&kind(index)) => world.services.push(kind(index)),
-                Happens::Comes(_) => {}
-                Happens::Goes(index) => world.services.retain(|service| *service != kind(index)),
-                Happens::Breaks(index) => {
-                    let host = kind(index).publications[0].hosts[0].to_string();
-                    world.broken.insert(Some(host));
-                }
-                Happens::BreaksTunnel => drop(world.broken.insert(None)),
-                Happens::Mends => world.broken.clear(),
-                Happens::Ends(lives) => world.lives = lives,
-                Happens::Restarts => world.restart(),
-                Happens::Waits(minutes) => world.wait(minutes),
-                Happens::IsSilent(silent) => world.answering = !silent,
-            }
-            world.round();
-            check_foreign(&world, &foreign, &records)?;
-            check_protected(&world)?;
-        }
-
-        world.broken.clear();
-        world.restart();
-        world.answering = true;
-        for _ in 0..4 {
-            world.round();
-            world.wait(31);
-        }
-        let plan = world.round();
-        prop_assert_eq!(&plan.steps, &vec![]);
-        check_foreign(&world, &foreign, &records)?;
-        check_order(&world)?;
-        // What is ours is what is wanted and possible, and nothing else.
-        let ours: Vec<_> = plan.rules.keys().map(|key| key.host.clone()).collect();
-        for (host, stand) in &plan.hosts {
-            prop_assert!(!matches!(stand.standing, Standing::Leaving | Standing::Withdrawing | Standing::Changing), "{host} {stand:?}");
-        }
-        let left = world.rules().len() - foreign.len() - 1;
-        prop_assert_eq!(left, ours.len(), "{:?}", world.rules());
-        let marked = world.records().into_iter().filter(|record| record.ends_with(OURS)).count();
-        let with_record = plan.hosts.iter().filter(|(host, stand)| {
-            stand.standing == Standing::Published && host.to_string() != "e.example.org"
-                && host.to_string() != "foreign.example.com"
-        });
-        prop_assert_eq!(marked, with_record.count(), "{:?}", plan.hosts);
-    }
-}
-
-fn check_foreign(world: &World, foreign: &[Value], records: &[String]) -> Result<(), TestCaseError> {
-    let config = world.actual.configuration.config.clone().unwrap();
-    let read: Value = serde_json::from_str(&config).unwrap();
-    prop_assert!(
-        config.contains(r#""b":1.0"#) && config.contains(r#""a":{"z":1,"y":[1000.0]}"#),
-        "{}",
-        config
-    );
-    let texts: Vec<String> = foreign.iter().map(Value::to_string).collect();
-    let left: Vec<String> = world
-        .ingress()
-        .rules()
-        .iter()
-        .map(|rule| rule.text.clone())
-        .filter(|text| texts.contains(text))
-        .collect();
-    prop_assert_eq!(left, texts);
-    prop_assert_eq!(&read["ingress"].as_array().unwrap().last().unwrap()["service"], "http_status:503");
-    for record in records {
-        prop_assert!(world.records().contains(record));
-    }
-    let apps = &world.actual.access.as_ref().unwrap().apps;
-    prop_assert!(apps.iter().any(|app| app.id == "theirs"));
-    Ok(())
-}
-
-/// Whoever reaches the protected service has an application in front.
-fn check_protected(world: &World) -> Result<(), TestCaseError> {
-    let reachable = world.rules().iter().any(|rule| rule.starts_with("b.example.com"));
-    let apps = &world.actual.access.as_ref().unwrap().apps;
-    prop_assert!(!reachable || apps.iter().any(|app| app.domain.as_deref() == Some("b.example.com")));
-    Ok(())
-}
-
-/// No rule of ours is behind one that takes its requests, or before a foreign one whose requests it would take.
-fn check_order(world: &World) -> Result<(), TestCaseError> {
-    let ingress = world.ingress();
-    for (at, rule) in ingress.rules().iter().enumerate() {
-        for later in &ingress.rules()[at + 1..] {
-            let ours = |rule: &crate::publish::rule::Written| world.memory.wrote(rule);
-            if rule.matcher.covers(&later.matcher) {
-                prop_assert!(!ours(later) && !ours(rule), "{} takes what is for {}", rule.text, later.text);
-            }
-        }
-    }
-    Ok(())
 }
 
 #[test]

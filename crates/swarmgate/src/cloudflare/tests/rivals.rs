@@ -1,0 +1,104 @@
+//! Others who write the configuration as well, an API that does not keep what it is given, and a stop in between.
+
+use super::*;
+
+async fn event(site: &mut Site, what: &str, is: impl Fn(&Event) -> bool) -> Event {
+    until(what, LIMIT, async || site.events.recv().await.ok().filter(&is)).await
+}
+
+fn looks(site: &Site) -> usize {
+    site.fake.calls().iter().filter(|call| **call == Call::ListZones).count()
+}
+
+#[tokio::test]
+async fn an_api_with_words_of_its_own_is_written_once() {
+    let site = Site::start(&[("every", "1s"), ("grace", "1s")]).await;
+    let foreign = r#"{"ingress":[{"hostname":"Old.example.org","service":"http://old:1","zz":1.50},{"service":"http_status:503"}]}"#;
+    site.fake.with(|account| {
+        account.normalises = true;
+        account.configure(foreign);
+    });
+    let b = (
+        "b",
+        "host=b.example.com,*.b.example.com port=81 path=^/x access=staff origin.http2=true origin.tls-timeout=7s",
+    );
+    site.observe(&[("a", "host=a.example.com port=80"), b]);
+    site.state("b.example.com", "published").await;
+    let before = written(&site.fake);
+    let enough = looks(&site) + 3;
+    until("three looks", LIMIT, async || (looks(&site) >= enough).then_some(())).await;
+    assert_eq!(site.shown.now().await.steps, Vec::<String>::new());
+    assert_eq!(written(&site.fake), before, "nothing is to be mended");
+    site.observe(&[b]);
+    site.visit("https://a.example.com/", Visit::Refused).await;
+    site.end().await;
+}
+
+#[tokio::test]
+async fn who_writes_all_the_time_is_told_and_not_written_over() {
+    let mut site = Site::start(&[]).await;
+    site.fake.with(|account| {
+        account.configure(r#"{"ingress":[{"service":"http_status:404"}]}"#);
+        account.rival_after_reads = u32::MAX;
+    });
+    site.observe(&[("a", "host=a.example.com port=80")]);
+    let shown = site.shows("a problem", |shown| shown.problem.is_some()).await;
+    assert!(shown.problem.unwrap().contains("somebody else keeps writing"));
+    assert_eq!(written(&site.fake), []);
+    let told = |event: &Event| matches!(event, Event::Publishing { problem: Some(_) });
+    event(&mut site, "the problem", told).await;
+    site.fake.with(|account| account.rival_after_reads = 0);
+    // It comes right without anything new.
+    site.visit("https://a.example.com/", origin("http://a:80")).await;
+    event(&mut site, "its end", |event| matches!(event, Event::Publishing { problem: None })).await;
+    site.end().await;
+}
+
+#[tokio::test]
+async fn who_writes_at_the_same_moment_is_told() {
+    let mut site = Site::start(&[]).await;
+    site.fake.with(|account| account.rival_before_writes = 1);
+    site.observe(&[("a", "host=a.example.com port=80")]);
+    let told = event(
+        &mut site,
+        "the overwriting",
+        |event| matches!(event, Event::Publishing { problem: Some(why) } if why.contains("at the same time")),
+    )
+    .await;
+    assert!(format!("{told:?}").contains("version 2"), "{told:?}");
+    site.state("a.example.com", "published").await;
+    site.end().await;
+}
+
+#[tokio::test]
+async fn a_fight_over_a_rule_is_left_and_told() {
+    let site = Site::start(&[("every", "1s")]).await;
+    site.observe(&[("a", "host=a.example.com port=80")]);
+    site.visit("https://a.example.com/", origin("http://a:80")).await;
+    let theirs =
+        r#"{"ingress":[{"hostname":"a.example.com","service":"http://b:80"},{"service":"http_status:404"}]}"#;
+    for round in 0..3 {
+        site.visit("https://a.example.com/", origin("http://a:80")).await;
+        site.state("a.example.com", "published").await;
+        assert!(round < 3);
+        site.fake.with(|account| account.configure(theirs));
+    }
+    let shown = site.state("a.example.com", "conflict").await;
+    assert!(shown.hosts[0].problem.as_ref().unwrap().contains("somebody else keeps changing"), "{shown:?}");
+    assert_eq!(site.fake.with(|account| account.visit("https://a.example.com/")), origin("http://b:80"));
+    site.end().await;
+}
+
+#[tokio::test]
+async fn a_stop_does_not_wait_for_ever() {
+    let site = Site::start(&[]).await;
+    site.fake.fail(Call::WriteConfig, 1, Fault::Held);
+    site.observe(&[("a", "host=a.example.com port=80")]);
+    until("the write", LIMIT, async || written(&site.fake).contains(&Call::WriteConfig).then_some(())).await;
+    // The clock goes on by itself while everybody waits.
+    tokio::time::pause();
+    let before = tokio::time::Instant::now();
+    site.end().await;
+    let waited = before.elapsed().as_secs();
+    assert!((9..12).contains(&waited), "{waited}");
+}
