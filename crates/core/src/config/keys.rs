@@ -211,7 +211,7 @@ pub const KEYS: &[Key] = &[
     key("cloudflare.delete_dns_on_removal", "true or false", "false",
         "Whether the DNS record is deleted when a hostname is withdrawn, for services that do not say. Without it the record stays, and its comment says that it is released."),
     key("cloudflare.max_deletions", "number", "10",
-        "How many hostnames are withdrawn within five minutes, at most. Those beyond wait."),
+        "How many hostnames lose something within five minutes, at most. Those beyond wait."),
     key("cloudflare.dry_run", "true or false", "false",
         "Whether the gate only says what it would do at Cloudflare, by `swarmgate plan`, and changes nothing."),
     key("cloudflare.api", "text", r#""https://api.cloudflare.com/client/v4""#,
