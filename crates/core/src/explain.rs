@@ -171,7 +171,9 @@ impl Case<'_> {
         };
         if let State::Running(_) = &report.face.state {
             return match endpoint {
-                Some(endpoint) => format!("is relayed to {endpoint}"),
+                Some(endpoint) if report.scalable => format!("is relayed to {endpoint}"),
+                // An address of the configuration: nothing tells the gate whether anything is there.
+                Some(endpoint) => format!("is relayed to {endpoint}, if that answers"),
                 None => "is refused: it runs, but at no address the gate can reach".to_owned(),
             };
         }
@@ -364,7 +366,7 @@ mod tests {
         let state = State::Running(Running { run: "r".into(), endpoints: vec![endpoint] });
         let explanation = explain(&fleet(state, false), "a.mc.example.com", &anybody(), Moment::START);
         assert_eq!(explanation.matched.as_deref(), Some("wildcard"));
-        assert_eq!(explanation.join, "is relayed to 127.0.0.1:7");
+        assert_eq!(explanation.join, "is relayed to 127.0.0.1:7, if that answers");
         assert_eq!(explanation.sleep.as_deref(), Some("never: the gate cannot stop it"));
     }
 

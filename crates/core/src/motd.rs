@@ -18,7 +18,10 @@ pub const TOKENS: [(&str, &str); 8] = [
     ("server", "the server's name"),
     ("motd", "what the server itself last showed in the list"),
     ("state", "what it is doing, in one word"),
-    ("eta", "how much longer the start usually takes, or how long it takes"),
+    (
+        "eta",
+        "how much longer the start usually takes, or how long it takes; before the first one was measured: a few minutes",
+    ),
     ("countdown", "how long until it is started again after a crash"),
     ("duration", "the same as countdown"),
     ("reason", "why it failed, or what it is doing"),
@@ -205,7 +208,11 @@ fn value(token: &str, face: &Face, now: Moment) -> Option<String> {
     Some(match token {
         "server" => face.service.name.to_string(),
         "state" => face.state.word().to_owned(),
-        "eta" => face.eta(now).map_or_else(|| "a moment".to_owned(), in_seconds),
+        "eta" => match face.eta(now) {
+            Some(eta) => in_seconds(eta),
+            None if face.learned.boot_time().is_some() => "a moment".to_owned(),
+            None => "a few minutes".to_owned(),
+        },
         "countdown" | "duration" => countdown(),
         "reason" if face.state == State::Stopping => "saving the world of its last run".to_owned(),
         "reason" => face.state.reason().unwrap_or_default().to_owned(),

@@ -17,9 +17,8 @@ use crate::telemetry;
 
 #[derive(Debug, Args)]
 pub struct Run {
-    /// The configuration file
-    #[arg(short, long, env = "SWARMGATE_CONFIG", default_value = "swarmgate.toml", value_name = "FILE")]
-    config: PathBuf,
+    #[command(flatten)]
+    file: Configuration,
     /// error, warn, info, debug or trace
     #[arg(long, value_name = "LEVEL")]
     log_level: Option<String>,
@@ -29,6 +28,23 @@ pub struct Run {
     /// Where the gate keeps what it learns, and its servers' consoles
     #[arg(long, value_name = "DIR")]
     data_dir: Option<String>,
+}
+
+/// The configuration file, by name or by flag: whichever one's fingers know.
+#[derive(Debug, Args)]
+struct Configuration {
+    /// The configuration file [default: swarmgate.toml]
+    #[arg(value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// The same
+    #[arg(short, long, env = "SWARMGATE_CONFIG", value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+impl Configuration {
+    fn path(self) -> PathBuf {
+        self.file.or(self.config).unwrap_or_else(|| "swarmgate.toml".into())
+    }
 }
 
 impl Run {
@@ -41,7 +57,7 @@ impl Run {
         let flags = flags.into_iter().filter_map(|(flag, key, value)| {
             value.as_ref().map(|value| Override::from_flag(flag, key, value))
         });
-        let origin = Origin::new(self.config, flags.collect());
+        let origin = Origin::new(self.file.path(), flags.collect());
         let checked = origin.load()?;
         telemetry::start(&checked.config.log);
         for note in &origin.swarmctl.notes {
@@ -74,16 +90,16 @@ pub fn stop_on_signals() -> anyhow::Result<Stop> {
 
 #[derive(Debug, Args)]
 pub struct Check {
-    /// The configuration file
-    #[arg(default_value = "swarmgate.toml", value_name = "FILE")]
-    file: PathBuf,
+    #[command(flatten)]
+    file: Configuration,
 }
 
 impl Check {
     /// Exit code 0 if the gate would start with it, 1 if not, also when the file cannot be read.
     pub fn run(self, output: Output) -> anyhow::Result<ExitCode> {
-        let file = self.file.display().to_string();
-        let origin = Origin::new(self.file, Vec::new());
+        let path = self.file.path();
+        let file = path.display().to_string();
+        let origin = Origin::new(path, Vec::new());
         let (problems, warnings) = match origin.load() {
             Ok(Checked { config, warnings }) => {
                 (Vec::new(), warnings.into_iter().chain(missing_here(&config)).collect())

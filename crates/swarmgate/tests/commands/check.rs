@@ -50,6 +50,19 @@ async fn all_errors_at_once() {
 }
 
 #[tokio::test]
+async fn the_file_is_named_as_run_names_it_too() {
+    let (_directory, file) = file(BAD);
+    for named in [vec!["check", &file], vec!["check", "--config", &file], vec!["check", "-c", &file]] {
+        let said = run(&named).await;
+        assert_eq!((said.code, said.out.trim_end()), (1, &*format!("{file} has 3 errors")), "{named:?}");
+    }
+    for named in [vec!["run", &file], vec!["run", "-c", &file]] {
+        let said = run(&named).await;
+        assert!(said.code != 0 && said.err.contains("lisen"), "{named:?}: {}", said.err);
+    }
+}
+
+#[tokio::test]
 async fn a_good_file_and_none() {
     let (_directory, good) = file(GOOD);
     let said = run(&["check", &good, "--json"]).await;
