@@ -163,7 +163,7 @@ fn packs(protocol: i32, own: bool) -> Vec<u8> {
 
 /// A server's bytes as a client reads them, and a client's as the gate does.
 pub fn status_response(data: &[u8]) {
-    let mut responder = Responder::new("{}");
+    let mut responder = Responder::new(status::respond("{}").into());
     for piece in data.chunks(3) {
         if responder.feed(piece).map_or(true, |reply| reply.done) {
             break;
