@@ -205,7 +205,7 @@ fn alarm(
         targets.extend(settings::targets(file)?);
     }
     let start = |targets: &[Target], pace| Notifier::start(targets, pace, metrics, tasks, stop);
-    telemetry::mirror(start(&config.notify.log, Pace::of_log())?);
+    telemetry::mirror(start(&config.notify.log, Pace::of_log())?, &config.log);
     Ok(Alarm::new(start(&targets, Pace::default())?, config.notify.clone(), clock).measured(metrics))
 }
 

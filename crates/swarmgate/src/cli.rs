@@ -7,6 +7,7 @@ mod health;
 mod join;
 mod nameserver;
 mod output;
+mod packaging;
 mod ping;
 mod plan;
 mod reach;
@@ -63,6 +64,10 @@ enum Command {
     Output(services::Written),
     /// Type a line into the console of a server of this machine
     Console(services::Console),
+    /// Print what makes a shell complete the commands
+    Completions(packaging::Completions),
+    /// Print the manual page, or write all of them
+    Man(packaging::ManPages),
     /// The server behind `demo`
     #[command(hide = true)]
     DemoServer(demo::server::Server),
@@ -110,6 +115,8 @@ pub fn main() -> ExitCode {
             Command::Health(command) => command.run(output).await,
             Command::Output(command) => command.run(output).await,
             Command::Console(command) => command.run(output).await,
+            Command::Completions(command) => command.run(output),
+            Command::Man(command) => command.run(output),
             Command::DemoServer(command) => command.run().await,
         }
     });

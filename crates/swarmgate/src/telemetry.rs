@@ -38,4 +38,10 @@ pub fn start(log: &Log) {
         }
     };
     drop(started);
+    // It would be a line of another kind, and nobody would be sent it.
+    std::panic::set_hook(Box::new(|panic| {
+        let place = panic.location().map(ToString::to_string);
+        let what = panic.payload_as_str().unwrap_or("without a word");
+        tracing::error!(place, "a part of the gate has panicked, which is a fault of the program: {what}");
+    }));
 }

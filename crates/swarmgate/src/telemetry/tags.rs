@@ -20,10 +20,7 @@ pub struct Tags<F> {
 
 impl<F> Tags<F> {
     pub fn human(inner: F, log: &Log) -> Self {
-        let tags: Vec<&str> =
-            [&log.name, &log.environment].into_iter().flatten().map(String::as_str).collect();
-        let front = if tags.is_empty() { String::new() } else { format!("[{}] ", tags.join(" ")) };
-        Self { inner, front, json: false }
+        Self { inner, front: front(log), json: false }
     }
 
     pub fn json(inner: F, log: &Log) -> Self {
@@ -33,6 +30,12 @@ impl<F> Tags<F> {
             .filter_map(|(key, value)| Some(format!("\"{key}\":{},", json!(value.as_ref()?))));
         Self { inner, front: tags.collect(), json: true }
     }
+}
+
+/// In front of a line for people.
+pub fn front(log: &Log) -> String {
+    let tags: Vec<&str> = [&log.name, &log.environment].into_iter().flatten().map(String::as_str).collect();
+    if tags.is_empty() { String::new() } else { format!("[{}] ", tags.join(" ")) }
 }
 
 impl<S, N, F> FormatEvent<S, N> for Tags<F>
