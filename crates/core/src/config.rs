@@ -261,7 +261,9 @@ fn read(mut root: Section<'_, '_>) -> Config {
         defaults: Arc::new(defaults),
         servers,
     };
-    if config.servers.is_empty() && config.docker.swarm == Use::Off {
+    // Whoever has a token can make routes.
+    let is_closed = config.api.tokens_file.is_none() && config.api.token.is_none();
+    if config.servers.is_empty() && config.docker.swarm == Use::Off && is_closed {
         let fix = "add a [server.NAME] for each of your servers";
         root.warning("", Fault::new("there is no server, so every hostname is unknown", fix));
     }

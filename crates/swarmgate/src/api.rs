@@ -8,6 +8,7 @@ mod caller;
 pub mod error;
 pub mod extract;
 mod guard;
+mod mc_router;
 mod measure;
 mod openapi;
 mod pages;
@@ -16,6 +17,7 @@ pub mod serve;
 mod services;
 mod socket;
 pub mod tokens;
+mod updates;
 mod view;
 
 use std::sync::Arc;
@@ -39,7 +41,9 @@ use crate::cloudflare::Shown;
 use crate::fleet::Fleet;
 use crate::gateway::door::Door;
 use crate::metrics::Metrics;
+use crate::provider::api::RouteBook;
 use crate::provider::process::Consoles;
+use crate::provider::swarm::update::Updater;
 
 pub use guard::Asker;
 pub use socket::{ControlError, bind_control};
@@ -55,6 +59,8 @@ pub struct Api {
     pub publication: Shown,
     pub configs: watch::Receiver<Arc<Config>>,
     pub tokens: watch::Receiver<Arc<Tokens>>,
+    pub routes: RouteBook,
+    pub updater: Updater,
     /// Whether the gate takes players.
     pub listening: Arc<AtomicBool>,
     pub draining: CancellationToken,
@@ -95,12 +101,16 @@ impl Api {
 
 /// What whoever has a token may ask.
 fn read() -> OpenApiRouter<Api> {
-    OpenApiRouter::default().merge(openapi::read()).merge(services::read()).merge(routes::read())
+    OpenApiRouter::default()
+        .merge(openapi::read())
+        .merge(services::read())
+        .merge(routes::read())
+        .merge(mc_router::read())
 }
 
 /// What needs a token that may operate.
 fn operate() -> OpenApiRouter<Api> {
-    OpenApiRouter::default().merge(services::operate())
+    OpenApiRouter::default().merge(services::operate()).merge(mc_router::operate()).merge(updates::operate())
 }
 
 fn described(mut endpoints: OpenApiRouter<Api>, access: &[Option<Scope>]) -> OpenApiRouter<Api> {

@@ -35,7 +35,7 @@ use crate::provider::docker::DockerSource;
 use crate::provider::file::FileSource;
 use crate::provider::process::{Consoles, ProcessSource, this_program};
 use crate::provider::swarm::SwarmSource;
-use crate::provider::swarm::update::SwarmEngine;
+use crate::provider::swarm::update::{SwarmEngine, Updater};
 use crate::provider::watch as sources;
 use crate::provider::{self, Source};
 use crate::settings::{self, Origin};
@@ -127,6 +127,7 @@ pub async fn run(origin: Origin, checked: Checked, stop: Stop) -> anyhow::Result
     ));
     let swarm_engine = SwarmEngine::default();
     let had_swarm = store.publication().sources().any(|source| source == provider::swarm::ID);
+    let updater = Updater::new(Arc::clone(&swarm_engine), fleet.clone(), configs.clone());
     tasks.spawn(follow_docker(
         configs.clone(),
         (fleet.clone(), alarm.clone()),
@@ -163,6 +164,8 @@ pub async fn run(origin: Origin, checked: Checked, stop: Stop) -> anyhow::Result
         publication,
         configs: configs.clone(),
         tokens,
+        routes,
+        updater,
         listening: Arc::default(),
         draining: stop.drain.clone(),
     };

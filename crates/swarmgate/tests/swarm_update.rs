@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use swarmgate::alarm::Alarm;
+use swarmgate::api::error::Refused;
 use swarmgate::clock::Clock;
 use swarmgate::engine::Engine;
 use swarmgate::fleet::Fleet;
@@ -96,7 +97,8 @@ impl Lab {
 
     async fn refused(&self, name: &str, image: Option<&str>) -> (&'static str, String) {
         let error = self.update(name, image).await.unwrap_err();
-        (error.kind(), error.to_string())
+        let why = error.to_string();
+        (code(error), why)
     }
 
     fn configure(&self, text: &str) {
@@ -106,6 +108,10 @@ impl Lab {
 
 fn ask(name: &str, image: Option<&str>) -> Ask {
     Ask { service: name.to_owned(), image: image.map(str::to_owned), force: false, wait: None }
+}
+
+fn code(error: UpdateError) -> &'static str {
+    Refused::from(error).code().word()
 }
 
 fn image(service: &Value) -> String {
@@ -255,8 +261,8 @@ async fn what_may_not_be_updated_says_why() {
         ("other", None, "not_labelled", "update.services"),
         ("nothing", None, "no_such_service", "there is no service called 'nothing'"),
         ("idwe", None, "no_such_service", "no service called"),
-        ("web", Some("Web:1"), "bad_field", "image: \"Web\" is not a name"),
-        ("web", Some(""), "bad_field", "image: the name is empty"),
+        ("web", Some("Web:1"), "bad_request", "image: \"Web\" is not a name"),
+        ("web", Some(""), "bad_request", "image: the name is empty"),
     ] {
         let (found, why) = lab.refused(name, image).await;
         assert!(found == code && why.contains(words), "{name}: {found}: {why}");
@@ -282,39 +288,41 @@ async fn waited(lab: &Lab, wait: Duration, then: impl FnOnce(&mut Swarm)) -> Res
 
 #[tokio::test]
 async fn who_waits_hears_how_it_ends() {
-    let lab = Lab::new(1);
-    let done = waited(&lab, LIMIT, |swarm| swarm.reach("web", "running")).await.unwrap();
+    type Then = fn(&mut Swarm);
+    let done = waited(&Lab::new(1), LIMIT, |swarm| swarm.reach("web", "running")).await.unwrap();
     assert_eq!(done.state, "converged");
-
-    let lab = Lab::new(1);
-    let paused = waited(&lab, LIMIT, |swarm| {
-        swarm.reach("web", "rejected");
-        swarm.task("web")["Status"]["Err"] = "No such image: acme/web:2".into();
-        swarm.update_status("web", "paused", "update paused due to failure of task task4");
-    });
-    let error = paused.await.unwrap_err();
-    assert_eq!(error.kind(), "update_paused");
-    for words in ["failure of task task4", "No such image: acme/web:2"] {
-        assert!(error.to_string().contains(words), "{error}");
+    let cases: [(Then, &str, &[&str]); 3] = [
+        (
+            |swarm| {
+                swarm.reach("web", "rejected");
+                swarm.task("web")["Status"]["Err"] = "No such image: acme/web:2".into();
+                swarm.update_status("web", "paused", "update paused due to failure of task task4");
+            },
+            "update_paused",
+            &["failure of task task4", "No such image: acme/web:2"],
+        ),
+        (
+            |swarm| swarm.update_status("web", "rollback_completed", "rollback completed"),
+            "update_rolled_back",
+            &["rollback completed"],
+        ),
+        (
+            |swarm| {
+                swarm.edit("web", |spec| spec["TaskTemplate"]["ContainerSpec"]["Image"] = "acme/web:9".into())
+            },
+            "update_superseded",
+            &["it asks for acme/web:9 now"],
+        ),
+    ];
+    for (then, expected, words) in cases {
+        let error = waited(&Lab::new(1), LIMIT, then).await.unwrap_err();
+        let why = error.to_string();
+        assert!(words.iter().all(|word| why.contains(word)), "{why}");
+        assert_eq!(code(error), expected);
     }
-
-    let lab = Lab::new(1);
-    let rolled_back = waited(&lab, LIMIT, |swarm| {
-        swarm.edit("web", |spec| spec["TaskTemplate"]["ContainerSpec"]["Image"] = "acme/web:1".into());
-        swarm.update_status("web", "rollback_completed", "rollback completed");
-    });
-    assert_eq!(rolled_back.await.unwrap_err().kind(), "update_rolled_back");
-
-    let lab = Lab::new(1);
-    let superseded = waited(&lab, LIMIT, |swarm| {
-        swarm.edit("web", |spec| spec["TaskTemplate"]["ContainerSpec"]["Image"] = "acme/web:9".into());
-    });
-    assert_eq!(superseded.await.unwrap_err().kind(), "update_superseded");
-
-    let lab = Lab::new(1);
-    let error = waited(&lab, Duration::from_secs(1), |_| {}).await.unwrap_err();
-    assert_eq!(error.kind(), "not_converged");
+    let error = waited(&Lab::new(1), Duration::from_secs(1), |_| {}).await.unwrap_err();
     assert!(error.to_string().contains("after 1s: 0 of 1 tasks run it"), "{error}");
+    assert_eq!(code(error), "not_converged");
 }
 
 #[tokio::test]
@@ -326,7 +334,7 @@ async fn without_a_swarm_it_says_what_the_service_is() {
     routes.set(Claim::Default, backend).unwrap();
     fleet.observe("api", routes.snapshot(&config.defaults));
     let updater = Updater::new(Arc::default(), fleet, watch::channel(config).1);
-    for (name, code) in [("lobby:1", "not_a_swarm_service"), ("web", "no_swarm")] {
-        assert_eq!(updater.update(&ask(name, None)).await.unwrap_err().kind(), code);
+    for (name, expected) in [("lobby:1", "not_a_swarm_service"), ("web", "no_swarm")] {
+        assert_eq!(code(updater.update(&ask(name, None)).await.unwrap_err()), expected);
     }
 }

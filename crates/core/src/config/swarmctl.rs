@@ -48,6 +48,7 @@ const fn plain(name: &'static str, key: &'static str, about: &'static str) -> Va
 pub const VARIABLES: &[Variable] = &[
     plain(ENTRY, "cloudflare.tunnel", ""),
     plain("CLOUDFLARE_ACCOUNT_ID", "cloudflare.account", ""),
+    plain("AUTH_TOKEN", "api.token", "May operate. It must have 24 characters at least."),
     Variable {
         file_key: Some("cloudflare.key_file"),
         ..plain(
@@ -283,7 +284,7 @@ impl std::fmt::Debug for Given {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Checked, Credential, Secret, keys, parse};
+    use crate::config::{Checked, Credential, Scope, Secret, keys, parse};
 
     const TUNNEL: (&str, &str) = (ENTRY, "f70ff985-a4ef-4643-bbbc-4a0ed4fc8415");
     const ACCOUNT: (&str, &str) = ("CLOUDFLARE_ACCOUNT_ID", "0da42c8d2132a9ddaf714f9e7c920711");
@@ -315,6 +316,7 @@ mod tests {
                 TUNNEL,
                 ACCOUNT,
                 TOKEN,
+                ("AUTH_TOKEN", "0123456789abcdef01234567"),
                 ("ENVIRONMENT", "production"),
                 ("NOTIFICATION_URLS", "ntfy://ntfy.sh/a, discord://t@1\npushover://a@b"),
                 ("SERVICE_REMOVAL_DELAY_MINUTES", "45"),
@@ -329,6 +331,7 @@ mod tests {
         assert_eq!(cloudflare.grace.as_secs(), 45 * 60);
         assert!(cloudflare.delete_dns);
         assert_eq!(config.notify.targets.len(), 3);
+        assert_eq!(config.api.token.map(|token| token.scope), Some(Scope::Operate));
         assert_eq!(config.log.environment.as_deref(), Some("production"), "over the file");
     }
 

@@ -42,9 +42,12 @@ codes! {
     NoToken "no_token" UNAUTHORIZED "No token came with the request."
     BadToken "bad_token" UNAUTHORIZED "The gate does not know the token."
     ApiClosed "api_closed" FORBIDDEN "The gate has no tokens, so nobody may use its API over TCP."
+    NotLabelled "not_labelled" FORBIDDEN "The service has no labels for the gate, and `[update] services` does not say that this does not matter."
+    ImageNotAllowed "image_not_allowed" FORBIDDEN "The image is not among `[update] images`."
     NotAllowed "not_allowed" FORBIDDEN "The token is for reading only, and this needs one that may operate."
     NoSuchPage "no_such_page" NOT_FOUND "There is no such path."
     NoSuchService "no_such_service" NOT_FOUND "There is no such service."
+    NoSuchRoute "no_such_route" NOT_FOUND "There is no route of the API for this hostname."
     NoOutput "no_output" NOT_FOUND "The server has no output that can be read."
     MethodNotAllowed "method_not_allowed" METHOD_NOT_ALLOWED "The path takes another method; the header `Allow` says which."
     AmbiguousName "ambiguous_name" CONFLICT "Several services have this name; `SOURCE/NAME` says which is meant."
@@ -55,13 +58,27 @@ codes! {
     UnknownPlayers "unknown_players" CONFLICT "The game has not said how many players it has."
     NotLocal "not_local" CONFLICT "The service is not run by the gate on its own machine."
     NoConsole "no_console" CONFLICT "The server takes no line on its console now."
+    NotASwarmService "not_a_swarm_service" CONFLICT "The service has no image that the gate could change."
+    OutOfSequence "out_of_sequence" CONFLICT "Somebody else changes the service again and again."
+    UpdatePaused "update_paused" CONFLICT "Swarm has paused the update: tasks of the new image failed."
+    UpdateRolledBack "update_rolled_back" CONFLICT "Swarm has gone back to what the service was before: tasks of the new image failed."
+    RollbackPaused "rollback_paused" CONFLICT "Swarm has tried to go back to what the service was before, and failed."
+    UpdateSuperseded "update_superseded" CONFLICT "Somebody else has updated the service since."
+    RouteTaken "route_taken" CONFLICT "Labels or the configuration file lead the hostname elsewhere, and go before routes of the API."
+    NotAnApiRoute "not_an_api_route" CONFLICT "The route comes from labels or the configuration file; it is removed there."
+    TooManyRoutes "too_many_routes" CONFLICT "There are as many routes of the API as there may be."
     TooLarge "too_large" PAYLOAD_TOO_LARGE "The body is larger than 64 KiB."
     UnsupportedMediaType "unsupported_media_type" UNSUPPORTED_MEDIA_TYPE "The body is of another type than the endpoint takes."
     TooManyRequests "too_many_requests" TOO_MANY_REQUESTS "More requests than `[api] rate` allows."
     TooManyFailures "too_many_failures" TOO_MANY_REQUESTS "More wrong tokens than `[api] failure_rate` allows."
     Internal "internal" INTERNAL_SERVER_ERROR "A fault of the gate; its log says more."
+    EngineRefused "engine_refused" BAD_GATEWAY "The Docker engine has refused a call; the sentence says what it said."
     SourceDoesNotAnswer "source_does_not_answer" SERVICE_UNAVAILABLE "The orchestrator does not answer, so nothing is started or stopped."
+    NoSwarm "no_swarm" SERVICE_UNAVAILABLE "The gate knows no Swarm."
+    Stopping "stopping" SERVICE_UNAVAILABLE "The gate stops before it is known how it ends."
     TooManyStreams "too_many_streams" SERVICE_UNAVAILABLE "As many long answers are under way as there may be."
+    NotConverged "not_converged" GATEWAY_TIMEOUT "The update is made, and was not done within the time that was to be waited."
+    NotKept "not_kept" INSUFFICIENT_STORAGE "The data directory cannot be written, so nothing was changed."
 }
 
 /// The answer to a request that is not granted.
@@ -95,6 +112,10 @@ pub struct Reason {
 impl Refused {
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), field: None, retry_after: None }
+    }
+
+    pub const fn code(&self) -> Code {
+        self.code
     }
 
     pub fn field(self, field: impl Into<String>) -> Self {

@@ -52,20 +52,6 @@ pub enum RouteError {
     NotKept(#[from] StoreError),
 }
 
-impl RouteError {
-    /// A short name for programs.
-    pub const fn kind(&self) -> &'static str {
-        match self {
-            Self::Field { .. } => "bad_field",
-            Self::Taken { .. } => "route_taken",
-            Self::NotOurs { .. } => "not_an_api_route",
-            Self::NoSuchRoute(_) => "no_such_route",
-            Self::Full => "too_many_routes",
-            Self::NotKept(_) => "not_kept",
-        }
-    }
-}
-
 impl RouteBook {
     /// With the routes of earlier runs.
     pub fn open(store: Store, fleet: Fleet, config: watch::Receiver<Arc<Config>>) -> Self {
@@ -108,7 +94,6 @@ impl RouteBook {
         }
         let mut routes = ApiRoutes::clone(&self.routes.borrow());
         routes.set(claim.clone(), backend.clone()).map_err(|api_routes::Full| RouteError::Full)?;
-        tracing::info!(route = %claim, %backend, "a route was made over the API");
         self.put(routes, claim, Some(backend)).await
     }
 
@@ -122,7 +107,6 @@ impl RouteBook {
                 None => RouteError::NoSuchRoute(claim_text),
             });
         }
-        tracing::info!(route = %claim, "a route was removed over the API");
         self.put(routes, claim, None).await
     }
 
@@ -138,6 +122,7 @@ impl RouteBook {
         };
         let text = backend.as_ref().map(ToString::to_string);
         tokio::task::block_in_place(|| self.store.keep_route(&host, text.as_deref()))?;
+        tracing::info!(route = %claim, backend = text.as_deref().unwrap_or("nowhere"), "a route of the API leads there now");
         self.routes.send_replace(Arc::new(routes));
         let mut view = self.fleet.view();
         let in_force = async {

@@ -16,6 +16,7 @@ mod api;
 mod hostile;
 mod lifetime;
 mod limits;
+mod mc_router;
 mod proxy;
 mod routing;
 mod sessions;

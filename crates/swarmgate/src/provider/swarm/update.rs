@@ -14,6 +14,7 @@ use swarmgate_core::span;
 use swarmgate_core::state::swarm::update::{self, End, Progress};
 use tokio::sync::watch;
 use tokio::time::Instant;
+use utoipa::ToSchema;
 
 use super::ID;
 use super::write::{TRIES, pause};
@@ -43,7 +44,7 @@ pub struct Ask {
 }
 
 /// What was done. Its first three fields are those of swarmctl's answer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Updated {
     pub success: bool,
@@ -95,30 +96,6 @@ pub enum UpdateError {
     NotConverged { service: String, waited: String, why: String },
     #[error(transparent)]
     Engine(#[from] EngineError),
-}
-
-impl UpdateError {
-    /// A short name for programs.
-    pub const fn kind(&self) -> &'static str {
-        match self {
-            Self::NoSwarm => "no_swarm",
-            Self::NoSuchService(_) => "no_such_service",
-            Self::NotOfSwarm(_) => "not_a_swarm_service",
-            Self::NotLabelled(_) => "not_labelled",
-            Self::BadImage(_) => "bad_field",
-            Self::ImageNotAllowed(_) => "image_not_allowed",
-            Self::Occupied { .. } => "occupied",
-            Self::UnknownPlayers(_) => "unknown_players",
-            Self::NoContainers(_) => "no_containers",
-            Self::Raced(_) => "out_of_sequence",
-            Self::Ended { end: End::Paused, .. } => "update_paused",
-            Self::Ended { end: End::RolledBack, .. } => "update_rolled_back",
-            Self::Ended { end: End::RollbackPaused, .. } => "rollback_paused",
-            Self::Ended { end: End::Superseded, .. } => "update_superseded",
-            Self::NotConverged { .. } => "not_converged",
-            Self::Engine(error) => error.kind(),
-        }
-    }
 }
 
 /// Updates services. A cheap handle.
