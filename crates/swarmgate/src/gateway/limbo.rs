@@ -314,7 +314,10 @@ impl Stay {
             Rung::Hold | Rung::Disconnect => {
                 let face = gateway.fleet.look(|core, _| core.face(seat.service()));
                 let at = gateway.fleet.now();
-                self.send_away(face.map_or_else(Component::default, |face| motd::on_leaving(&face, at)));
+                self.send_away(match face {
+                    Some(face) => motd::on_leaving(&face, at),
+                    None => motd::refused(&Refusal::UnknownHost, at),
+                });
             }
         }
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use swarmgate_core::config::Listener;
-use swarmgate_core::knock::{Knock, Purpose, Refusal, Target, Verdict, Waiting};
+use swarmgate_core::knock::{Knock, Purpose, Target, Verdict, Waiting};
 use swarmgate_core::ladder::{Exit, Rung};
 use swarmgate_core::motd;
 use swarmgate_core::service::{ServiceId, State};
@@ -306,7 +306,9 @@ impl Visit {
                 }
             },
         };
-        let face = self.gateway.fleet.look(|core, _| core.face(seat.service()))?;
+        let Some(face) = self.gateway.fleet.look(|core, _| core.face(seat.service())) else {
+            return self.say_of(seat.service(), motd::on_leaving).await;
+        };
         let listening = self.opening.addresses(&self.stream).ok()?.destination.port();
         let home = Home::of(&self.opening.knock, listening, face.spec.public_address.as_ref());
         let session = Session::new(&guest, Duration::ZERO)?;
@@ -386,12 +388,8 @@ impl Visit {
         match (outcome, then) {
             (hold::Outcome::Ready(target), _) => self.join(target, seat).await,
             (hold::Outcome::Left, _) => None,
-            (hold::Outcome::Gone, _) => {
-                let gone = motd::refused(&Refusal::UnknownHost, self.gateway.fleet.now());
-                self.say(&gone).await
-            }
             (hold::Outcome::Over, Some((knock, rung))) => Box::pin(self.limbo(seat, knock, rung)).await,
-            (hold::Outcome::Over, None) | (hold::Outcome::Failed, _) => {
+            (hold::Outcome::Over, None) | (hold::Outcome::Failed | hold::Outcome::Gone, _) => {
                 self.say_of(seat.service(), motd::on_leaving).await
             }
         }

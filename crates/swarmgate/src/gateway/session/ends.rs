@@ -56,14 +56,17 @@ impl Visit {
         None
     }
 
-    /// The same about a service as it is now; without a word if it is no longer there.
+    /// The same about a service as it is now.
     pub(super) async fn say_of(
         self: Box<Self>,
         service: &ServiceId,
         words: fn(&Face, Moment) -> Component,
     ) -> Option<Joined> {
-        let face = self.gateway.fleet.look(|core, _| core.face(service))?;
-        let words = words(&face, self.gateway.fleet.now());
+        let now = self.gateway.fleet.now();
+        let words = match self.gateway.fleet.look(|core, _| core.face(service)) {
+            Some(face) => words(&face, now),
+            None => motd::refused(&Refusal::UnknownHost, now),
+        };
         self.say(&words).await
     }
 
