@@ -122,6 +122,13 @@ pub struct Seat {
     pub returned: bool,
 }
 
+impl Seat {
+    /// Unique among all seats that are ever taken.
+    pub const fn serial(&self) -> u64 {
+        self.serial
+    }
+}
+
 /// What a service that cannot speak for itself looks like to players.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Face {

@@ -38,11 +38,17 @@ struct Shared {
     due: Signal,
     notifier: Notifier,
     config: Notify,
+    /// For those who listen over the API.
+    told: broadcast::Sender<Alert>,
 }
 
 impl Alarm {
+    /// Alerts that a slow listener may fall behind by before it loses the oldest.
+    const ALERTS_KEPT: usize = 64;
+
     pub fn new(notifier: Notifier, config: Notify, clock: Clock) -> Self {
-        let shared = Shared { alerts: Mutex::default(), clock, due: Signal::new(), notifier, config };
+        let told = broadcast::Sender::new(Self::ALERTS_KEPT);
+        let shared = Shared { alerts: Mutex::default(), clock, due: Signal::new(), notifier, config, told };
         Self { shared: Arc::new(shared), metrics: Metrics::default() }
     }
 
@@ -59,6 +65,11 @@ impl Alarm {
     /// Whether anybody wants to know; if not, nobody need look.
     pub fn is_on(&self) -> bool {
         self.shared.notifier.is_on()
+    }
+
+    /// What people are told from now on.
+    pub fn alerts(&self) -> broadcast::Receiver<Alert> {
+        self.shared.told.subscribe()
     }
 
     pub fn notifier(&self) -> &Notifier {
@@ -146,6 +157,8 @@ impl Alarm {
 
     fn tell(&self, alert: &Alert, lines: Vec<String>) {
         tracing::info!(about = %alert.subject, "told: {}", alert.title);
+        // Nobody listening is fine.
+        let _ = self.shared.told.send(alert.clone());
         self.shared.notifier.tell(&Note::of_alert(alert, lines, Timestamp::now()));
     }
 

@@ -6,6 +6,7 @@
 
 mod caller;
 pub mod error;
+mod events;
 pub mod extract;
 mod guard;
 mod mc_router;
@@ -15,6 +16,7 @@ mod pages;
 mod routes;
 pub mod serve;
 mod services;
+mod sessions;
 mod socket;
 pub mod tokens;
 mod updates;
@@ -37,6 +39,7 @@ use self::guard::Guard;
 use self::openapi::Document;
 use self::serve::Cost;
 use self::tokens::Tokens;
+use crate::alarm::Alarm;
 use crate::cloudflare::Shown;
 use crate::fleet::Fleet;
 use crate::gateway::door::Door;
@@ -57,6 +60,7 @@ pub struct Api {
     pub metrics: Metrics,
     pub consoles: Arc<Consoles>,
     pub publication: Shown,
+    pub alarm: Alarm,
     pub configs: watch::Receiver<Arc<Config>>,
     pub tokens: watch::Receiver<Arc<Tokens>>,
     pub routes: RouteBook,
@@ -104,8 +108,10 @@ fn read() -> OpenApiRouter<Api> {
     OpenApiRouter::default()
         .merge(openapi::read())
         .merge(services::read())
+        .merge(sessions::read())
         .merge(routes::read())
         .merge(mc_router::read())
+        .merge(events::read())
 }
 
 /// What needs a token that may operate.

@@ -162,6 +162,7 @@ pub async fn run(origin: Origin, checked: Checked, stop: Stop) -> anyhow::Result
         metrics,
         consoles: Arc::new(Consoles::new(&config.data_dir)),
         publication,
+        alarm,
         configs: configs.clone(),
         tokens,
         routes,

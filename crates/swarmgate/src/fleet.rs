@@ -20,6 +20,7 @@ use tokio_util::task::TaskTracker;
 use crate::clock::Clock;
 use crate::cloudflare::asked::Asked;
 use crate::probe;
+use crate::seats::{How, Seats};
 use crate::store::Store;
 
 /// A cheap handle, shared by everybody who asks or tells the fleet something.
@@ -38,6 +39,7 @@ struct Shared {
     due: Notify,
     sources: Mutex<HashMap<SourceId, Line>>,
     asked: watch::Sender<Asked>,
+    seats: Seats,
     store: Store,
     tasks: TaskTracker,
 }
@@ -112,6 +114,11 @@ impl TakenSeat {
         &self.seat.service
     }
 
+    /// How its player waits or plays now.
+    pub fn moved(&self, how: How) {
+        self.fleet.shared.seats.moved(self.seat.serial(), how);
+    }
+
     /// The server, not the player, has ended the connection.
     pub fn was_ended(self) {
         self.fleet.doubt(&self.seat.service);
@@ -120,6 +127,7 @@ impl TakenSeat {
 
 impl Drop for TakenSeat {
     fn drop(&mut self) {
+        self.fleet.shared.seats.leave(self.seat.serial());
         if !self.kept {
             self.fleet.with(|core, now| core.release(&self.seat, now));
         }
@@ -143,6 +151,7 @@ impl Fleet {
             due: Notify::new(),
             sources: Mutex::new(HashMap::new()),
             asked: watch::Sender::default(),
+            seats: Seats::default(),
             store,
             tasks,
         };
@@ -163,6 +172,11 @@ impl Fleet {
 
     pub fn events(&self) -> broadcast::Receiver<Event> {
         self.shared.events.subscribe()
+    }
+
+    /// Who holds a seat.
+    pub fn seats(&self) -> &Seats {
+        &self.shared.seats
     }
 
     /// What services ask to be published.
@@ -227,7 +241,8 @@ impl Fleet {
         let verdict = core.admit(knock, now);
         let effects = core.take_effects();
         let seat = match &verdict {
-            Verdict::Relay(seat, _) | Verdict::Wait(seat, _) => Some(seat.clone()),
+            Verdict::Relay(seat, _) => Some((seat.clone(), How::Playing)),
+            Verdict::Wait(seat, waiting) => Some((seat.clone(), How::Waiting(waiting.landing.rung))),
             Verdict::Answer(_) | Verdict::Forward(_) | Verdict::Refuse(_) | Verdict::Prove(_) => None,
         };
         // Only a join that waits, or starts something, changes anything to publish or to be reminded of.
@@ -240,7 +255,11 @@ impl Fleet {
             self.carry_out(effects);
             self.shared.due.notify_one();
         }
-        (verdict, seat.map(|seat| TakenSeat { seat, fleet: self.clone(), kept: false }))
+        let taken = seat.map(|(seat, how)| {
+            self.shared.seats.take(seat.serial(), &seat.service, knock, how, now);
+            TakenSeat { seat, fleet: self.clone(), kept: false }
+        });
+        (verdict, taken)
     }
 
     /// Asks or tells the fleet something, and does what follows from it.

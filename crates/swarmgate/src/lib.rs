@@ -20,6 +20,7 @@ pub mod notify;
 mod percent;
 mod probe;
 pub mod provider;
+pub mod seats;
 pub mod settings;
 pub mod store;
 pub mod telemetry;

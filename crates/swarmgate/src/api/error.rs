@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 
 /// One line for each code: what programs read, its status, and what it means.
 macro_rules! codes {
-    ($($code:ident $word:literal $status:ident $about:literal)*) => {
+    ($($code:ident $word:tt $status:ident $about:tt)*) => {
         /// Stable, for programs.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
         pub enum Code {

@@ -1,16 +1,15 @@
 //! What a request carries, or a refusal that names the part that is wrong.
 
 use axum::body::Bytes;
-use axum::extract::path::ErrorKind;
-use axum::extract::rejection::PathRejection;
-use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::extract::{FromRequest, FromRequestParts, RawPathParams, Request};
 use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
 use serde::de::DeserializeOwned;
+use serde::de::value::MapDeserializer;
 
 use super::error::{Code, Refused};
 
-/// As axum's.
+/// The named parts of the path, as texts or words.
 #[derive(Debug)]
 pub struct Path<T>(pub T);
 
@@ -30,8 +29,14 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T>
     type Rejection = Refused;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {
-        let path = axum::extract::Path::from_request_parts(parts, state).await;
-        path.map(|axum::extract::Path(value)| Self(value)).map_err(of_path)
+        let named = RawPathParams::from_request_parts(parts, state).await.map_err(|error| {
+            let why = error.body_text();
+            let part = why.split('`').nth(1).map(str::to_owned);
+            let refused = Refused::new(Code::BadRequest, format!("the path: {why}"));
+            part.into_iter().fold(refused, Refused::field)
+        })?;
+        let path = MapDeserializer::<_, serde::de::value::Error>::new(named.iter());
+        serde_path_to_error::deserialize(path).map(Self).map_err(|error| of_part("path", &error))
     }
 }
 
@@ -71,19 +76,6 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
     }
 }
 
-/// Those of a path are named by their keys; what else can be wrong with it, axum says.
-fn of_path(error: PathRejection) -> Refused {
-    let refused = Refused::new(Code::BadRequest, format!("the path: {}", error.body_text()));
-    let PathRejection::FailedToDeserializePathParams(error) = error else { return refused };
-    if let ErrorKind::ParseErrorAtKey { key, .. }
-    | ErrorKind::InvalidUtf8InPathParam { key }
-    | ErrorKind::DeserializeError { key, .. } = error.into_kind()
-    {
-        return refused.field(key);
-    }
-    refused
-}
-
 fn of_part<E: std::error::Error>(part: &str, error: &serde_path_to_error::Error<E>) -> Refused {
     let why = error.inner().to_string();
     let refused = Refused::new(Code::BadRequest, format!("the {part}: {why}"));
@@ -91,10 +83,7 @@ fn of_part<E: std::error::Error>(part: &str, error: &serde_path_to_error::Error<
     let named = ["missing field `", "unknown field `"].into_iter().find_map(|begin| why.strip_prefix(begin));
     let named = named.and_then(|rest| rest.split('`').next());
     let place = Some(error.path().to_string()).filter(|place| !matches!(place.as_str(), "." | "?"));
-    match named.map(str::to_owned).or(place) {
-        Some(field) => refused.field(field),
-        None => refused,
-    }
+    named.map(str::to_owned).or(place).into_iter().fold(refused, Refused::field)
 }
 
 fn of_body(status: StatusCode, why: &str) -> Refused {

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use serde::Deserialize;
-use swarmgate_core::fleet::CommandError;
+use swarmgate_core::fleet::{CommandError, Report};
 use swarmgate_core::learned::Pin;
 use swarmgate_core::service::ServiceId;
 use utoipa::IntoParams;
@@ -38,10 +38,12 @@ struct Named {
 /// All services.
 #[utoipa::path(get, path = "/v1/services", tag = "services", responses((status = 200, body = [ServiceView])))]
 async fn services(State(api): State<Api>) -> Json<Vec<ServiceView>> {
-    Json(
-        api.fleet
-            .look(|core, now| core.reports(now).iter().map(|report| ServiceView::of(report, now)).collect()),
-    )
+    let waiting = api.fleet.seats().waiting();
+    let waiting = |report: &Report| waiting.get(&report.face.service).copied().unwrap_or_default();
+    Json(api.fleet.look(|core, now| {
+        let reports = core.reports(now);
+        reports.iter().map(|report| ServiceView::of(report, waiting(report), now)).collect()
+    }))
 }
 
 /// One service.
@@ -110,7 +112,9 @@ async fn pin(State(api): State<Api>, Path(NamedPin { name, pin }): Path<NamedPin
 type Answer = Result<Json<ServiceView>, Refused>;
 
 fn view(api: &Api, id: &ServiceId) -> Answer {
-    let view = api.fleet.look(|core, now| core.report(id, now).map(|report| ServiceView::of(&report, now)));
+    let waiting = api.fleet.seats().waiting().get(id).copied().unwrap_or_default();
+    let view =
+        api.fleet.look(|core, now| core.report(id, now).map(|report| ServiceView::of(&report, waiting, now)));
     view.map(Json).ok_or_else(|| CommandError::gone(id).into())
 }
 

@@ -26,6 +26,9 @@ pub struct ServiceView {
     pub pin: Pin,
     /// By the game's own count; `null` if it has not said.
     pub players: Option<u32>,
+    /// Players who wait for it at this moment.
+    #[serde(default)]
+    pub waiting: usize,
     pub endpoints: Vec<String>,
     /// When it is put to sleep if nobody comes.
     pub sleeps_in_seconds: Option<u64>,
@@ -36,12 +39,24 @@ pub struct ServiceView {
     pub waking: bool,
     /// How much longer a start under way usually takes, or how long one takes.
     pub eta_seconds: Option<u64>,
+    /// How long a start usually takes: the median of the last ones.
+    #[serde(default)]
+    pub boot_seconds: Option<u64>,
+    /// Whether the gate can start and stop it.
+    #[serde(default)]
+    pub scalable: bool,
+    /// Whether its owner keeps it awake now, by a pin or by its hours.
+    #[serde(default)]
+    pub kept_awake: bool,
+    /// After a failed start: when a join may try again.
+    #[serde(default)]
+    pub retry_in_seconds: Option<u64>,
     pub last_failure: Option<String>,
     pub problems: Vec<String>,
 }
 
 impl ServiceView {
-    pub fn of(report: &Report, now: Moment) -> Self {
+    pub fn of(report: &Report, waiting: usize, now: Moment) -> Self {
         let face = &report.face;
         let (endpoints, restarts) = match &face.state {
             State::Running(running) => (running.endpoints.as_slice(), None),
@@ -63,11 +78,16 @@ impl ServiceView {
             seats: report.seats,
             pin: report.pin,
             players: report.online,
+            waiting,
             endpoints: endpoints.iter().map(ToString::to_string).collect(),
             sleeps_in_seconds: report.sleeps_at.map(|at| now.until(at).as_secs()),
             restarts_in_seconds: restarts,
             waking: report.waking,
             eta_seconds: face.eta(now).map(|eta| eta.as_secs()),
+            boot_seconds: face.learned.boot_time().map(|time| time.as_secs()),
+            scalable: report.scalable,
+            kept_awake: report.kept_awake,
+            retry_in_seconds: report.retry_in.map(|time| time.as_secs()),
             last_failure: report.last_failure.clone(),
             problems: report.problems.clone(),
         }

@@ -24,6 +24,7 @@ use super::pass::COOKIE;
 use super::{Gateway, refuse};
 use crate::errors::chain;
 use crate::fleet::TakenSeat;
+use crate::seats::How;
 
 /// How often what a player sees moves in the world.
 const FRAME: Duration = Duration::from_secs(1);
@@ -116,6 +117,7 @@ impl Limbo {
         let gateway = Arc::clone(&self.gateway);
         let knock = self.knock.clone();
         let service = seat.service().clone();
+        seat.moved(How::Waiting(Rung::Room));
         let now = Instant::now();
         let mut stay = Stay {
             limbo: self,
@@ -325,6 +327,9 @@ impl Stay {
     fn entered(&mut self) {
         self.entered = Some(Instant::now());
         self.frame = Instant::now();
+        if let Some(seat) = &self.seat {
+            seat.moved(How::Waiting(Rung::World));
+        }
         let fleet = &self.limbo.gateway.fleet;
         let face = self.seat.as_ref().and_then(|seat| fleet.look(|core, _| core.face(seat.service())));
         if let Some(face) = face {

@@ -37,6 +37,7 @@ use crate::errors::chain;
 use crate::fleet::TakenSeat;
 use crate::metrics::OneMore;
 use crate::probe;
+use crate::seats::How;
 
 /// Once one side has gone, the other may not sit there for ever.
 const STALL: Duration = Duration::from_secs(60);
@@ -328,6 +329,7 @@ impl Visit {
             let why = match self.connect(&target, within).await {
                 Ok(server) => {
                     let open = Some(self.gateway.metrics.joined(&target.service));
+                    seat.moved(How::Playing);
                     let stay = visitor.map(|visitor| visitor.connected(backend));
                     return Some(Joined { client: self.stream, server, seat: Some(seat), stay, open });
                 }
@@ -378,6 +380,7 @@ impl Visit {
             }
         };
         let waiting = self.gateway.metrics.waiting(Rung::Hold);
+        seat.moved(How::Waiting(Rung::Hold));
         let close = self.gateway.close.clone();
         let outcome = tokio::select! {
             outcome = hold::until_ready(&self.stream, &mut self.opening.raw, seat.service(), time, &self.gateway.fleet) => outcome,

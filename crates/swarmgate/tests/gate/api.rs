@@ -57,8 +57,9 @@ async fn a_service_is_shown_whole() {
     let asleep = gate.service("mc").await;
     let expected = json!({
         "name": "mc", "source": "process", "hosts": ["mc.example.com"], "default": false, "state": "asleep",
-        "reason": null, "pin": "none", "since_seconds": asleep["since_seconds"], "seats": 0, "players": null, "endpoints": [],
-        "sleeps_in_seconds": null, "restarts_in_seconds": null, "waking": false, "eta_seconds": null, "last_failure": null,
+        "reason": null, "pin": "none", "since_seconds": asleep["since_seconds"], "seats": 0, "players": null, "waiting": 0, "endpoints": [],
+        "sleeps_in_seconds": null, "restarts_in_seconds": null, "waking": false, "eta_seconds": null, "boot_seconds": null, "scalable": true,
+        "kept_awake": false, "retry_in_seconds": null, "last_failure": null,
         "problems": [],
     });
     assert_eq!(asleep, expected);

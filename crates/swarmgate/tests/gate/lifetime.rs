@@ -244,7 +244,7 @@ async fn what_keeps_it_from_starting_is_said_in_a_sentence() {
 
     for (listen, http, what) in [
         (gate.address, local(0), "stop that one, or listen on another address"),
-        (local(0), gate.http, "http (health and metrics)"),
+        (local(0), gate.http, "http (health, metrics and the API)"),
     ] {
         let other = Home::new();
         other.write_text(&format!("listen = [\"{listen}\"]\nhttp = \"{http}\"\n{table}"));

@@ -1,0 +1,155 @@
+//! Who may: no token, a wrong one, one that may only read, and one that may operate.
+
+use serde_json::{Value, json};
+use swarmgate_testkit::wait::until;
+
+use crate::common::{Config, Gate, Home, LIMIT};
+use crate::{Ask, OPERATE, READ, Site, WRONG, write_tokens};
+
+/// Every method of every path, with a value for each part of the path, and the scope that it wants.
+fn endpoints(document: &Value) -> Vec<(String, String, Option<String>)> {
+    let mut endpoints = Vec::new();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            let parts = [
+                ("{name}", "nobody"),
+                ("{service}", "nobody"),
+                ("{pin}", "none"),
+                ("{serverAddress}", "nobody.example.com"),
+            ];
+            let path = parts.iter().fold(path.clone(), |path, (part, value)| path.replace(part, value));
+            assert!(!path.contains('{'), "what does one write for that? {path}");
+            let wanted = operation["security"].as_array().into_iter().flatten();
+            let scopes: Vec<Option<String>> =
+                wanted.map(|one| one["token"][0].as_str().map(str::to_owned)).collect();
+            let scope = if scopes.contains(&None) { None } else { scopes.first().cloned().flatten() };
+            endpoints.push((method.to_uppercase(), path, scope));
+        }
+    }
+    endpoints
+}
+
+#[tokio::test]
+async fn every_endpoint_wants_the_token_that_the_document_says() {
+    let site = Site::start().await;
+    let endpoints = endpoints(&site.get("/v1/openapi.json", READ).await);
+    let count = |scope: Option<&str>| endpoints.iter().filter(|(_, _, is)| is.as_deref() == scope).count();
+    assert!(count(None) >= 5 && count(Some("read")) >= 8 && count(Some("operate")) >= 4, "{endpoints:?}");
+    for (method, path, scope) in &endpoints {
+        let ask = site.ask(method, path);
+        let context = format!("{method} {path}");
+        let Some(scope) = scope else {
+            assert!(![401, 403].contains(&ask.status().await), "{context}");
+            continue;
+        };
+        let refused = ask.send().await;
+        assert_eq!((refused.status, &*refused.code()), (401, "no_token"), "{context}");
+        assert_eq!(refused.header("www-authenticate"), Some("Bearer"));
+        for sent in [format!("Bearer {WRONG}"), format!("Basic {OPERATE}"), OPERATE.to_owned(), String::new()]
+        {
+            let refused = ask.clone().header("authorization", &sent).send().await;
+            assert_eq!((refused.status, &*refused.code()), (401, "bad_token"), "{context} {sent}");
+        }
+        if scope == "operate" {
+            let refused = ask.clone().token(READ).send().await;
+            assert_eq!((refused.status, &*refused.code()), (403, "not_allowed"), "{context}");
+        } else {
+            assert!(![401, 403].contains(&ask.clone().token(READ).status().await), "{context}");
+        }
+        assert!(![401, 403].contains(&ask.clone().token(OPERATE).status().await), "{context}");
+    }
+    // The scheme may be written in any case; and the log names who operates, and shows no token.
+    let ask =
+        site.ask("POST", "/v1/services/nobody/wake").header("authorization", &format!("bEARER {OPERATE}"));
+    assert_eq!(ask.send().await.status, 404);
+    let log = site.gate.log();
+    assert!(log.contains("by=\"operator\"") && log.contains("a token that the gate does not know"), "{log}");
+    for secret in [READ, OPERATE, WRONG] {
+        assert!(!log.contains(secret), "{secret} is in the log");
+    }
+}
+
+#[tokio::test]
+async fn without_tokens_there_is_no_api_over_tcp_and_it_says_how_to_get_one() {
+    let gate = Gate::start("[server.a]\nhosts = [\"a.example.com\"]\naddress = \"127.0.0.1:1\"\n").await;
+    for (path, status) in
+        [("/healthz", 200), ("/readyz", 200), ("/ping", 200), ("/version", 200), ("/metrics", 200)]
+    {
+        assert_eq!(Ask::new(gate.http, "GET", path).send().await.status, status, "{path}");
+    }
+    for ask in
+        [Ask::new(gate.http, "GET", "/v1/services"), Ask::new(gate.http, "POST", "/v1/services/a/wake")]
+    {
+        for ask in [ask.clone(), ask.token(OPERATE)] {
+            let refused = ask.send().await;
+            assert_eq!((refused.status, &*refused.code()), (403, "api_closed"));
+            assert!(refused.body.contains("tokens_file"), "{}", refused.body);
+        }
+    }
+    assert_eq!(gate.control("GET", "/v1/services", "").await.0, 200);
+}
+
+#[tokio::test]
+async fn metrics_may_need_a_token() {
+    let site = Site::with("metrics_need_token = true", |config| config).await;
+    let ask = site.ask("GET", "/metrics");
+    assert_eq!(ask.send().await.code(), "no_token");
+    assert_eq!(ask.token(READ).send().await.status, 200);
+    for path in ["/healthz", "/readyz", "/ping", "/version"] {
+        assert_eq!(site.ask("GET", path).send().await.status, 200, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn tokens_are_read_again_when_their_file_changes() {
+    let site = Site::start().await;
+    let status = async |token: &str| site.ask("GET", "/v1/services").token(token).send().await.status;
+    let new = "new-0123456789abcdef0123456789";
+    assert_eq!((status(READ).await, status(new).await), (200, 401));
+    write_tokens(&site.home, &format!("newcomer read {new}\n"));
+    until("the new token", LIMIT, async || (status(new).await == 200).then_some(())).await;
+    assert_eq!((status(READ).await, status(OPERATE).await), (401, 401), "withdrawn");
+
+    let short = "too-short-a-token";
+    write_tokens(&site.home, &format!("# mine\nreader read {READ}\nother read {short}\n"));
+    until("the complaint", LIMIT, async || site.gate.log().contains("line 3").then_some(())).await;
+    assert_eq!((status(READ).await, status(new).await), (401, 200), "those before stay");
+    write_tokens(&site.home, "# nobody\n");
+    until("nobody", LIMIT, async || (status(new).await == 403).then_some(())).await;
+    let log = site.gate.log();
+    for secret in [new, short, READ] {
+        assert!(!log.contains(secret), "{secret} is in the log");
+    }
+    assert!(!log.contains("everybody on this machine"), "the file is the gate's alone");
+}
+
+#[tokio::test]
+async fn a_file_for_all_to_read_is_warned_about_and_a_bad_one_is_no_start() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let home = Home::new();
+    let file = home.path().join("tokens");
+    std::fs::write(&file, format!("ann read {READ}\n")).unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let config = Config::of("[api]\ntokens_file = \"tokens\"\n");
+    home.write(&config);
+    let gate = home.start().await;
+    assert!(gate.log().contains("everybody on this machine may read"), "{}", gate.log());
+    drop(gate);
+
+    std::fs::write(&file, format!("ann read {READ}\nbo {OPERATE}\n")).unwrap();
+    let output = home.command(&["run"]).output().await.unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("line 2") && said.contains("tokens") && !said.contains(OPERATE), "{said}");
+}
+
+#[tokio::test]
+async fn a_token_may_stand_in_the_configuration() {
+    let home = Home::new();
+    home.write(&Config::of(format!("[api]\ntoken = \"{OPERATE}\"\n")));
+    let gate = home.start().await;
+    let ask = Ask::new(gate.http, "GET", "/v1/services").token(OPERATE);
+    assert_eq!(ask.send().await.json(), json!([]));
+    assert!(!gate.log().contains(OPERATE));
+}

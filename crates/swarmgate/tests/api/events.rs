@@ -1,0 +1,119 @@
+//! What happens, told as it happens.
+
+use std::time::Instant;
+
+use serde_json::Value;
+use swarmgate_testkit::process::Signal;
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::common::LIMIT;
+use crate::{OPERATE, READ, Site, play};
+
+/// An open stream of events.
+struct Listener {
+    stream: TcpStream,
+    unread: Vec<u8>,
+}
+
+impl Listener {
+    /// Once the gate has begun to answer, so that nothing is missed from here on.
+    async fn open(site: &Site, token: &str) -> Self {
+        let stream = site.ask("GET", "/v1/events").token(token).open().await;
+        let mut listener = Self { stream, unread: Vec::new() };
+        let head = listener.until("here").await;
+        assert!(
+            head.starts_with("HTTP/1.1 200") && head.contains("content-type: text/event-stream"),
+            "{head}"
+        );
+        listener
+    }
+
+    async fn until(&mut self, end: &str) -> String {
+        loop {
+            let said = String::from_utf8_lossy(&self.unread).into_owned();
+            if let Some(at) = said.find(end) {
+                self.unread = said.as_bytes()[at + end.len()..].to_vec();
+                return said[..at].to_owned();
+            }
+            let read = timeout(LIMIT, self.stream.read_buf(&mut self.unread)).await;
+            assert_ne!(read.expect("an event").expect("bytes"), 0, "no {end:?} in {said:?}");
+        }
+    }
+
+    /// The next event of this kind; those before it are left out.
+    async fn next(&mut self, kind: &str) -> Value {
+        self.until(&format!("event: {kind}\n")).await;
+        self.until("data: ").await;
+        let data = self.until("\n").await;
+        let event: Value = serde_json::from_str(&data).unwrap();
+        assert_eq!(event["event"], kind);
+        assert!(event["at"].as_str().is_some_and(|at| at.ends_with('Z')), "{event}");
+        event
+    }
+}
+
+#[tokio::test]
+async fn joins_states_and_leaves_are_told_and_names_only_to_those_who_operate() {
+    let site = Site::start().await;
+    let (mut operator, mut reader) =
+        (Listener::open(&site, OPERATE).await, Listener::open(&site, READ).await);
+    let player = play(site.gate.address, "mc.example.com", "Ann").await;
+    for (listener, name, client) in [
+        (&mut operator, Value::from("Ann"), Value::from("127.0.0.1")),
+        (&mut reader, Value::Null, Value::Null),
+    ] {
+        let opened = listener.next("session_opened").await["session"].clone();
+        assert_eq!((&opened["service"], &opened["kind"]), (&"process/survival".into(), &"waiting".into()));
+        assert_eq!((&opened["player"], &opened["client"]), (&name, &client));
+        let moved = listener.next("session_moved").await["session"].clone();
+        assert_eq!(
+            (&moved["id"], &moved["kind"], &moved["player"]),
+            (&opened["id"], &"playing".into(), &name)
+        );
+    }
+    let mut late = Listener::open(&site, READ).await;
+    drop(player);
+    for listener in [&mut operator, &mut reader, &mut late] {
+        assert_eq!(listener.next("session_closed").await["session"]["service"], "process/survival");
+    }
+    let sleep = site.ask("POST", "/v1/services/survival/sleep?force=true").token(OPERATE).send().await;
+    assert_eq!(sleep.status, 200, "{}", sleep.body);
+    for listener in [&mut operator, &mut reader, &mut late] {
+        let state = listener.next("state").await;
+        assert_eq!((&state["service"], &state["to"]), (&"process/survival".into(), &"stopping".into()));
+    }
+}
+
+#[tokio::test]
+async fn a_stop_does_not_wait_for_those_who_listen() {
+    let site = Site::start().await;
+    let mut listeners = vec![Listener::open(&site, READ).await, Listener::open(&site, READ).await];
+    let _deaf = Listener::open(&site, READ).await;
+    let told = Instant::now();
+    let Site { gate, .. } = site;
+    assert!(gate.end(Signal::TERM).await.success());
+    assert!(told.elapsed().as_secs() < 5, "{:?}", told.elapsed());
+    for listener in &mut listeners {
+        listener.until("0\r\n\r\n").await;
+    }
+}
+
+#[tokio::test]
+async fn listeners_are_counted_and_keep_nobody_out() {
+    let site = Site::start().await;
+    let mut listeners = Vec::new();
+    let refused = loop {
+        let (answer, stream) = site.ask("GET", "/v1/events").token(READ).begin().await;
+        if answer.status != 200 {
+            break answer;
+        }
+        listeners.push(stream);
+        assert!(listeners.len() <= 100, "never refused");
+    };
+    assert_eq!((refused.status, listeners.len()), (503, 32));
+    let again = site.ask("GET", "/v1/events").token(READ).send().await;
+    assert_eq!(again.code(), "too_many_streams");
+    assert_eq!(site.ask("GET", "/healthz").send().await.status, 200);
+}
