@@ -27,7 +27,7 @@ const MOST_DOUBLINGS: u32 = 6;
 pub enum Subject {
     Service(ServiceId),
     Source(SourceId),
-    /// A hostname that is, or should be, published.
+    /// A hostname that is, or should be, published, or what all of them need: `the tunnel`, `Cloudflare`.
     Publication(Arc<str>),
 }
 
@@ -51,7 +51,7 @@ pub enum Kind {
     SourceLost,
     /// Somebody else's rule or record stands where one of the gate's should.
     PublicationConflict,
-    /// The token may not do what a publication needs.
+    /// The token may not do what publications need. Told once for all of them.
     PublicationForbidden,
 }
 

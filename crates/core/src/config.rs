@@ -261,9 +261,10 @@ fn read(mut root: Section<'_, '_>) -> Config {
         defaults: Arc::new(defaults),
         servers,
     };
-    // Whoever has a token can make routes.
-    let is_closed = config.api.tokens_file.is_none() && config.api.token.is_none();
-    if config.servers.is_empty() && config.docker.swarm == Use::Off && is_closed {
+    // Whoever has a token can make routes, and who has a tunnel may want nothing else.
+    let is_meant =
+        config.api.tokens_file.is_some() || config.api.token.is_some() || config.cloudflare.is_some();
+    if config.servers.is_empty() && config.docker.swarm == Use::Off && !is_meant {
         let fix = "add a [server.NAME] for each of your servers";
         root.warning("", Fault::new("there is no server, so every hostname is unknown", fix));
     }

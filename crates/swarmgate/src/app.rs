@@ -146,7 +146,7 @@ pub async fn run(origin: Origin, checked: Checked, stop: Stop) -> anyhow::Result
         }
     });
     let (publisher, publication) =
-        Publisher::new(fleet.clone(), configs.clone(), store.clone(), metrics.clone());
+        Publisher::new(fleet.clone(), alarm.clone(), configs.clone(), store.clone(), metrics.clone());
     let publisher = tokio::spawn(publisher.run(seen.clone(), background.clone()));
     tasks.spawn({
         let (configs, background) = (configs.clone(), background.clone());

@@ -11,15 +11,15 @@ mod round;
 mod shown;
 #[cfg(test)]
 mod tests;
+mod told;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use swarmgate_core::config::{Cloudflare, Config, Use};
-use swarmgate_core::event::Event;
+use swarmgate_core::publish::Published;
 use swarmgate_core::publish::memory::Memory;
-use swarmgate_core::publish::plan::{PlanView, Standing};
+use swarmgate_core::publish::plan::PlanView;
 use swarmgate_core::publish::wanted::Wanted;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
@@ -29,6 +29,8 @@ use self::asked::Asked;
 use self::client::Client;
 use self::round::{Hub, Report, Round, RoundError};
 pub use self::shown::{PlanAnswer, Shown};
+use self::told::Told;
+use crate::alarm::Alarm;
 use crate::errors::chain;
 use crate::fleet::Fleet;
 use crate::metrics::Metrics;
@@ -58,15 +60,6 @@ pub struct Publisher {
     told: Told,
 }
 
-/// What was told of last, so that everything is told once.
-#[derive(Debug, Default)]
-struct Told {
-    problem: Option<String>,
-    hosts: BTreeMap<String, (&'static str, Option<String>)>,
-    services: BTreeSet<String>,
-    unconfigured: bool,
-}
-
 /// When the next round is due, whatever happens.
 #[derive(Debug, Clone, Copy)]
 struct Next {
@@ -77,6 +70,7 @@ struct Next {
 impl Publisher {
     pub fn new(
         fleet: Fleet,
+        alarm: Alarm,
         configs: watch::Receiver<Arc<Config>>,
         store: Store,
         metrics: Metrics,
@@ -86,6 +80,7 @@ impl Publisher {
         let publisher = Self {
             asked: fleet.asked(),
             memory: store.publication(),
+            told: Told::new(fleet.clone(), alarm),
             fleet,
             configs,
             store,
@@ -93,7 +88,6 @@ impl Publisher {
             show,
             questions,
             client: None,
-            told: Told::default(),
         };
         (publisher, Shown { latest, ask })
     }
@@ -172,8 +166,10 @@ impl Publisher {
             }
             Err(error) => Err(error),
         };
-        let ok = ended.as_ref().is_ok_and(|report| report.again_after.is_none());
-        self.metrics.synced(ok, began.elapsed());
+        if stop.is_cancelled() {
+            return next;
+        }
+        self.metrics.synced(ended.as_ref().is_ok_and(Report::is_whole), began.elapsed());
         if ended.as_ref().is_err_and(RoundError::is_unauthorized) {
             // The file with the secret is read again.
             self.client = None;
@@ -182,12 +178,14 @@ impl Publisher {
             Ok(report) => report.again_after,
             Err(error) => error.retry_after(),
         };
-        self.tell(config, ended);
+        self.tell(config, &ended);
         let timer =
             self.memory.next_departure(config.grace).map_or(config.every, |due| due.min(config.every));
         let timer = timer.max(Duration::from_secs(1));
         match wait {
-            None => Next { at: Instant::now() + if ok { timer } else { config.every }, retry: RETRY.0 },
+            None => {
+                Next { at: Instant::now() + if ended.is_ok() { timer } else { config.every }, retry: RETRY.0 }
+            }
             Some(least) => {
                 let wait = least.max(next.retry);
                 Next { at: Instant::now() + wait, retry: (next.retry * 2).min(RETRY.1) }
@@ -229,12 +227,7 @@ impl Publisher {
 
     fn is_off(&mut self, asked: &Asked) {
         self.show.send_if_modified(|shown| std::mem::take(shown) != PlanAnswer::default());
-        let wanted = !asked.all().is_empty();
-        if wanted && !std::mem::replace(&mut self.told.unconfigured, true) {
-            let problem = "services ask to be published, and no tunnel is named; write a [cloudflare] with account, \
-                           tunnel and token_file";
-            self.fleet.tell(Event::Publishing { problem: Some(problem.to_owned()) });
-        }
+        self.told.unconfigured(!asked.all().is_empty());
     }
 
     /// Whether or not Cloudflare can be reached: who is back in between was not gone.
@@ -243,64 +236,28 @@ impl Publisher {
         self.memory.watch(&wanted, &|source| asked.answers(source), self.fleet.now());
     }
 
-    /// What is wrong with services, each once.
+    /// What is wrong with services.
     fn tell_services(&mut self, asked: &Asked) {
         let published = asked.all();
-        let conflicts = Wanted::new(&published, |host| self.memory.holders(host));
-        let problems = published
-            .into_iter()
-            .flat_map(|published| {
-                published.problems.into_iter().map(move |problem| (published.service.clone(), problem))
-            })
-            .chain(conflicts.conflicts);
-        for (service, problem) in problems {
-            if self.told.services.insert(format!("{service} {problem}")) {
-                self.fleet.tell(Event::Problem { service, problem });
-            }
-        }
-    }
-
-    fn tell(&mut self, config: &Cloudflare, ended: Result<Report, RoundError>) {
-        let problem = match ended {
-            Ok(report) => {
-                self.show.send_replace(shown(config, &report));
-                self.tell_hosts(&report);
-                self.metrics.published(&report.plan, report.tunnel_status.as_deref());
-                None
-            }
-            Err(error) => Some(chain(&error)),
-        };
-        self.show.send_modify(|shown| {
-            shown.configured = true;
-            shown.problem.clone_from(&problem);
+        let wanted = Wanted::new(&published, |host| self.memory.holders(host));
+        let problems = published.into_iter().flat_map(|Published { service, problems, .. }| {
+            problems.into_iter().map(move |problem| (service.clone(), problem))
         });
-        if self.told.problem != problem {
-            self.told.problem.clone_from(&problem);
-            self.fleet.tell(Event::Publishing { problem });
-        }
+        self.told.services(problems.chain(wanted.conflicts));
     }
 
-    /// What is new about hostnames.
-    fn tell_hosts(&mut self, report: &Report) {
-        let mut gone = std::mem::take(&mut self.told.hosts);
-        for (host, stand) in &report.plan.hosts {
-            let host = host.to_string();
-            let (state, problem) = (stand.standing.word(), stand.standing.problem().map(str::to_owned));
-            let service = stand.service.clone().unwrap_or_default();
-            let before = gone.remove(&host);
-            if before.as_ref().is_none_or(|(old, why)| *old != state || *why != problem) {
-                if before.is_none() {
-                    stand.notes.iter().for_each(|note| tracing::warn!(host, service, "{note}"));
-                }
-                let (host, problem) = (host.clone(), problem.clone());
-                self.fleet.tell(Event::Publication { host, service, state, problem });
+    fn tell(&mut self, config: &Cloudflare, ended: &Result<Report, RoundError>) {
+        match ended {
+            Ok(report) => {
+                self.show.send_replace(shown(config, report));
+                self.metrics.published(&report.plan, report.tunnel_status.as_deref());
             }
-            self.told.hosts.insert(host, (state, problem));
+            Err(error) => self.show.send_modify(|shown| {
+                shown.configured = true;
+                shown.problem = Some(chain(error));
+            }),
         }
-        for host in gone.into_keys() {
-            let (service, state) = (String::new(), Standing::Withdrawing.word());
-            self.fleet.tell(Event::Publication { host, service, state, problem: None });
-        }
+        self.told.round(ended);
     }
 }
 

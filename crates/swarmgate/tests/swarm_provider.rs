@@ -268,6 +268,19 @@ async fn an_error_is_not_an_empty_swarm() {
 }
 
 #[tokio::test]
+async fn that_there_is_no_swarm_any_more_is_not_known_from_one_answer() {
+    for earlier in [true, false] {
+        let mut lab = Lab::new(0);
+        lab.source = lab.source.with_earlier(earlier);
+        let none = r#"This node is not a swarm manager. Use "docker swarm init" or "docker swarm join""#;
+        let none = Fault::Status(503, none.into());
+        lab.swarm(|swarm| swarm.fail("GET /services", none));
+        let now = lab.now();
+        assert_eq!(lab.source.list(now).await.is_err(), earlier);
+    }
+}
+
+#[tokio::test]
 async fn what_is_refused_costs_only_what_it_is_for() {
     let mut lab = Lab::new(0);
     lab.swarm(|swarm| ["GET /nodes", "GET /events", "POST "].iter().for_each(|call| swarm.forbid(call)));

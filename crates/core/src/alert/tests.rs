@@ -228,3 +228,26 @@ fn kind_of(alert: &Alert) -> Option<Kind> {
         Stage::Over => None,
     }
 }
+
+#[test]
+fn a_conflict_of_a_publication_is_told_and_its_end_in_words_of_its_own() {
+    let publication = |condition, troubles| {
+        vec![Sight { subject: Subject::Publication("app.example.com".into()), condition, troubles }]
+    };
+    let kind = Kind::PublicationConflict;
+    let conflict = || {
+        publication(
+            Condition::Moving,
+            vec![Trouble { kind, what: "why".into(), when: When::Lasting, run: None }],
+        )
+    };
+    for (condition, end) in
+        [(Condition::Well, "has recovered"), (Condition::AtRest, "is not asked for any more")]
+    {
+        let mut alerts = Alerts::default();
+        let told = watch(&mut alerts, 0, (0..5).map(|_| conflict()));
+        assert_eq!(told, [(0, "app.example.com is in conflict with what somebody else made".to_owned())]);
+        let told = watch(&mut alerts, 5, (0..70).map(|_| publication(condition, vec![])));
+        assert_eq!(told, [(65, format!("app.example.com {end}"))]);
+    }
+}

@@ -54,7 +54,10 @@ pub(super) fn over(
     let counts: Vec<String> = mended.iter().map(|open| count(open.last.kind, open.times)).collect();
     let (peace, before) = (span::human(peace), span::human(now.since(began)));
     let (title, state) = match (condition, subject) {
-        (Condition::AtRest, _) => {
+        (Condition::AtRest, Subject::Publication(_)) => {
+            (format!("{subject} is not asked for any more"), format!("Nobody has asked for it for {peace}"))
+        }
+        (Condition::AtRest, Subject::Service(_) | Subject::Source(_)) => {
             (format!("{subject} is at rest"), format!("It has not been asked to run for {peace}"))
         }
         (Condition::Well | Condition::Moving, Subject::Source(_)) => {
@@ -83,8 +86,8 @@ const fn predicate(kind: Kind) -> &'static str {
         Kind::GaveUp => "is down and is not started again",
         Kind::KilledSaving => "was killed while it was stopping",
         Kind::SourceLost => "does not answer",
-        Kind::PublicationConflict => "is not published: something else is in its place",
-        Kind::PublicationForbidden => "is not published: the token may not do that",
+        Kind::PublicationConflict => "is in conflict with what somebody else made",
+        Kind::PublicationForbidden => "refuses what the token may not do",
     }
 }
 

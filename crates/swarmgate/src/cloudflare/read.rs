@@ -32,6 +32,8 @@ pub struct Read {
     pub actual: Actual,
     /// Some of it could not be read, which may go better by itself, and how long to wait for that at least.
     pub again_after: Option<Duration>,
+    /// Some of it the token may not read.
+    pub denied: BTreeSet<String>,
 }
 
 /// Where DNS records are looked for.
@@ -47,7 +49,7 @@ pub struct Scope {
 
 pub async fn read(client: &Client, scope: &Scope) -> Result<Read, ReadError> {
     let tunnel = tunnel(client).await?;
-    let mut again_after = None;
+    let mut lacking = Lacking::default();
     let configuration = client.configuration().await?;
     if configuration.source.as_deref() == Some("local") {
         return Err(ReadError::Local(named(&tunnel)));
@@ -63,10 +65,11 @@ pub async fn read(client: &Client, scope: &Scope) -> Result<Read, ReadError> {
             (false, Some((key, value))) => client.records(&zone.id, &[(key, value)]).await,
             (false, None) => continue,
         };
-        records.insert(zone.id.clone(), bearable(read, &mut again_after)?);
+        records.insert(zone.id.clone(), lacking.bearable(read)?);
     }
-    let access = bearable(access(client).await, &mut again_after)?;
-    Ok(Read { tunnel, actual: Actual { configuration, zones, records, access }, again_after })
+    let access = lacking.bearable(access(client).await)?;
+    let Lacking { again_after, denied } = lacking;
+    Ok(Read { tunnel, actual: Actual { configuration, zones, records, access }, again_after, denied })
 }
 
 /// That the token is good, the ids are right, and the tunnel is one that can be configured from here.
@@ -92,19 +95,28 @@ async fn access(client: &Client) -> Result<Access, ApiError> {
     Ok(Access { apps: client.apps().await?, policies: client.policies().await?, tags: client.tags().await? })
 }
 
-/// What one zone, or Access, refuses must not keep the rest from being published.
-fn bearable<T>(
-    read: Result<T, ApiError>,
-    again_after: &mut Option<Duration>,
-) -> Result<Result<T, String>, ApiError> {
-    match read {
-        Ok(read) => Ok(Ok(read)),
-        Err(error @ ApiError::Limited { .. }) => Err(error),
-        Err(error @ (ApiError::Refused { .. } | ApiError::NoAnswer { .. })) => {
-            if error.class() != Class::Permanent {
-                *again_after = Some(Duration::ZERO);
+/// What could not be read.
+#[derive(Debug, Default)]
+struct Lacking {
+    again_after: Option<Duration>,
+    denied: BTreeSet<String>,
+}
+
+impl Lacking {
+    /// What one zone, or Access, refuses must not keep the rest from being published.
+    fn bearable<T>(&mut self, read: Result<T, ApiError>) -> Result<Result<T, String>, ApiError> {
+        match read {
+            Ok(read) => Ok(Ok(read)),
+            Err(error @ ApiError::Limited { .. }) => Err(error),
+            Err(error @ (ApiError::Refused { .. } | ApiError::NoAnswer { .. })) => {
+                if error.class() != Class::Permanent {
+                    self.again_after = Some(Duration::ZERO);
+                }
+                if error.is_unauthorized() {
+                    self.denied.insert(error.to_string());
+                }
+                Ok(Err(error.to_string()))
             }
-            Ok(Err(error.to_string()))
         }
     }
 }

@@ -10,7 +10,9 @@ use swarmgate_core::name::HostPattern;
 use swarmgate_core::publish::actual::{Actual, Step};
 use swarmgate_core::publish::ingress::NotUnderstood;
 use swarmgate_core::publish::memory::{Identity, Memory, Patience};
-use swarmgate_core::publish::plan::{Input, Plan, Terms, begins, departures, ended, tampering};
+use swarmgate_core::publish::plan::{
+    Input, Plan, Stand, Standing, Terms, begins, departures, ended, tampering,
+};
 use swarmgate_core::publish::wanted::Wanted;
 use swarmgate_core::span;
 use tokio_util::sync::CancellationToken;
@@ -57,6 +59,11 @@ impl RoundError {
         }
     }
 
+    /// Whether somebody else's doing is in the way.
+    pub const fn is_conflict(&self) -> bool {
+        matches!(self, Self::Contended)
+    }
+
     /// How long to wait at least; `None` if only somebody's doing can help.
     pub fn retry_after(&self) -> Option<Duration> {
         let api = match self {
@@ -79,6 +86,16 @@ pub struct Report {
     pub tunnel_status: Option<String>,
     /// Something of one hostname failed that may go better by itself, and how long to wait for that at least.
     pub again_after: Option<Duration>,
+    /// What the token may not do, in words that are part of the hostnames' problems.
+    pub denied: BTreeSet<String>,
+}
+
+impl Report {
+    /// Whether nothing failed.
+    pub fn is_whole(&self) -> bool {
+        let failed = |stand: &Stand| matches!(stand.standing, Standing::Failed(_));
+        self.again_after.is_none() && !self.plan.hosts.values().any(failed)
+    }
 }
 
 /// The circumstances of a round.
@@ -216,9 +233,9 @@ impl Round<'_> {
             (false, true) => None,
         };
         let read = read(self.client, &Scope { hosts, zones, elsewhere }).await?;
-        let Read { tunnel, actual, again_after } = read;
+        let Read { tunnel, actual, again_after, denied } = read;
         let departed = self.departed(memory, (&terms, &wanted, &actual))?;
-        let report = Report { tunnel_status: tunnel.status, again_after, ..Report::default() };
+        let report = Report { tunnel_status: tunnel.status, again_after, denied, ..Report::default() };
         let (now, failed) = (self.now, BTreeMap::new());
         Ok(Course {
             memory,
@@ -352,6 +369,9 @@ impl Course<'_> {
         if error.class() != Class::Permanent {
             let after = error.retry_after().unwrap_or_default();
             self.report.again_after = self.report.again_after.max(Some(after));
+        }
+        if error.is_unauthorized() {
+            self.report.denied.insert(error.to_string());
         }
         self.failed.extend(hosts.into_iter().map(|host| (host, error.to_string())));
         Ok(())

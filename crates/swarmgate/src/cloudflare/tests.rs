@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::{PlanAnswer, Publisher, Shown};
+use crate::alarm::Alarm;
 use crate::clock::Clock;
 use crate::fleet::Fleet;
 use crate::metrics::Metrics;
@@ -61,7 +62,8 @@ impl Site {
         let (send, configs) = watch::channel(Arc::clone(&config));
         let fleet = Fleet::new(config.policy(), Clock::start(), store.clone(), TaskTracker::new());
         let events = fleet.events();
-        let (publisher, shown) = Publisher::new(fleet.clone(), configs, store, Metrics::default());
+        let (publisher, shown) =
+            Publisher::new(fleet.clone(), Alarm::off(fleet.clock()), configs, store, Metrics::default());
         let (seen, stop) = (CancellationToken::new(), CancellationToken::new());
         observe(&fleet, services);
         seen.cancel();

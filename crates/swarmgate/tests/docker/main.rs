@@ -12,6 +12,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod compose;
+mod publishing;
 mod site;
 
 use std::os::unix::fs::MetadataExt;

@@ -19,6 +19,7 @@ const PROTOCOL: i32 = 763;
 /// The test's thread is in the network of the engine's machine.
 pub struct Site {
     pub gate: Gate,
+    home: Arc<Home>,
     _inside: Inside,
     pub lab: Lab,
 }
@@ -44,7 +45,13 @@ impl Site {
         let home = Home::new();
         home.write_text(&config(&home, &lab.node(1).socket().display().to_string()));
         let gate = home.start().await;
-        Self { gate, _inside: inside, lab }
+        Self { gate, home, _inside: inside, lab }
+    }
+
+    /// Gives the gate these tables, too.
+    pub fn reconfigure(&self, tables: &str) {
+        let text = config(&self.home, &self.lab.node(1).socket().display().to_string());
+        self.home.write_text(&(text + tables));
     }
 
     /// Creates a container for `NAME.example.com`, stopped, with these further options of `docker create`.

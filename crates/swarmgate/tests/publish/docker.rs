@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use swarmgate_testkit::cloudflare::{Call, Visit};
 use swarmgate_testkit::engine::{FakeEngine, service};
+use swarmgate_testkit::process::Signal;
 
 use crate::common::{Config, Gate};
 use crate::site::{Site, origin};
@@ -118,4 +119,27 @@ async fn a_swarm_that_does_not_answer_takes_nothing_away() {
     assert_eq!((lab.site.visit("web.example.com"), lab.site.writes()), (origin("web"), before));
     lab.engine.listen();
     lab.end();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_swarm_that_does_not_answer_after_a_restart_takes_nothing_away() {
+    let keys = "every = \"1s\"\ngrace = \"3s\"";
+    let mut lab = Lab::start(keys).await;
+    lab.create("web", &labels("web"));
+    lab.site.until_visit("web.example.com", &origin("web")).await;
+    // In the middle of its grace, and made anew while nobody looks.
+    lab.remove("web");
+    lab.site.until_looks(1).await;
+    lab.engine.stop();
+    assert!(lab.gate.end(Signal::TERM).await.success());
+    let before = lab.site.writes();
+    let gate = lab.site.home.start().await;
+    lab.site.until_looks(5).await;
+    assert_eq!((lab.site.visit("web.example.com"), lab.site.writes()), (origin("web"), before.clone()));
+    lab.engine.quietly(|swarm| swarm.create(service("web", 1, &labels("web"))));
+    lab.engine.listen();
+    lab.site.until_log(&gate, "the source answers again").await;
+    lab.site.until_looks(2).await;
+    assert_eq!((lab.site.visit("web.example.com"), lab.site.writes()), (origin("web"), before));
+    Lab { gate, ..lab }.end();
 }

@@ -76,22 +76,51 @@ async fn ten_services_are_one_change_of_the_tunnel() {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_option_reaches_the_connector() {
     let site = Site::new().await;
-    let keys = "scheme = \"https\"\npath = \"^/api\"\n[publish.app.origin]\nno_tls_verify = true\nconnect_timeout = \"5s\"";
-    let _gate = site.start("team = \"example\"", &web("app", keys)).await;
+    let keys = r#"
+        scheme = "https"
+        path = "^/api"
+        [publish.app.origin]
+        connect_timeout = "5s"
+        tls_timeout = "6s"
+        tcp_keep_alive = "7s"
+        keep_alive_timeout = "8s"
+        keep_alive_connections = 9
+        no_happy_eyeballs = true
+        match_sni_to_host = true
+        no_tls_verify = true
+        disable_chunked_encoding = true
+        http2 = true
+        host_header = "inside.example"
+        server_name = "tls.example"
+        ca_pool = "/ca.pem"
+        proxy_type = "socks"
+    "#;
+    let gate = site.start("every = \"1s\"", &web("app", keys)).await;
     site.until_writes(&[Call::WriteConfig, Call::CreateRecord]).await;
-    let rule = site.rule("app.example.com");
+    let all = json!({"hostname": "app.example.com", "path": "^/api", "service": "https://app:80",
+        "originRequest": {"connectTimeout": 5, "tlsTimeout": 6, "tcpKeepAlive": 7, "keepAliveTimeout": 8,
+            "keepAliveConnections": 9, "noHappyEyeballs": true, "matchSNItoHost": true, "noTLSVerify": true,
+            "disableChunkedEncoding": true, "http2Origin": true, "httpHostHeader": "inside.example",
+            "originServerName": "tls.example", "caPool": "/ca.pem", "proxyType": "socks"}});
+    assert_eq!(site.rule("app.example.com"), all);
+    let options = swarmgate_core::config::keys::KEYS.iter();
+    let options = options.filter(|key| key.path.starts_with("publish.NAME.origin.")).count();
     assert_eq!(
-        rule,
-        json!({"hostname": "app.example.com", "path": "^/api", "service": "https://app:80",
-            "originRequest": {"noTLSVerify": true, "connectTimeout": 5}})
+        all["originRequest"].as_object().map(|known| known.len()),
+        Some(options),
+        "there are no others"
     );
+    // What is said is the same as what is there.
+    site.until_looks(2).await;
+    assert_eq!(site.writes(), [Call::WriteConfig, Call::CreateRecord]);
+    drop(gate);
     site.assert_untouched();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_team_makes_the_connector_ask_for_a_login_too() {
     let site = Site::new().await;
-    let _gate = site.start("team = \"example\"", &web("app", "access = [\"staff\"]")).await;
+    let _gate = site.start("team = \"example\"\nevery = \"1s\"", &web("app", "access = [\"staff\"]")).await;
     site.until_visit("app.example.com", &site.login()).await;
     let access = &site.rule("app.example.com")["originRequest"]["access"];
     let aud = site.fake.with(|account| account.apps_for("app.example.com")[0]["aud"].clone());
@@ -99,5 +128,11 @@ async fn a_team_makes_the_connector_ask_for_a_login_too() {
     // Somebody removes the application: still nobody comes in, and it comes back.
     site.fake.with(|account| account.apps.retain(|app| app["domain"] != "app.example.com"));
     assert_eq!(site.visit("app.example.com"), Visit::Refused);
+    site.until_visit("app.example.com", &site.login()).await;
+    let back = || {
+        let aud = site.fake.with(|account| account.apps_for("app.example.com")[0]["aud"].clone());
+        site.rule("app.example.com")["originRequest"]["access"]["audTag"] == json!([aud])
+    };
+    site.until("a rule that takes the tokens of the new application", back).await;
     site.assert_untouched();
 }

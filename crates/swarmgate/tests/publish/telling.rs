@@ -1,6 +1,8 @@
 //! What a person is told of publication, and what is told to nobody.
 
-use swarmgate_testkit::cloudflare::{TOKEN, Visit};
+use serde_json::Value;
+use swarmgate_testkit::cloudflare::{Call, TOKEN, Visit};
+use swarmgate_testkit::messengers::{Messenger, Receiver};
 
 use crate::site::{Site, origin, web};
 
@@ -47,6 +49,46 @@ async fn a_token_may_be_replaced_in_its_file_and_is_never_told() {
     let told = [gate.log(), gate.metrics().await, said(&site, &["plan", "--json"]).await].concat();
     assert!(!told.contains(TOKEN) && !told.contains(&wrong), "{told}");
     drop(gate);
+    site.assert_untouched();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn conflicts_and_what_the_token_may_not_do_are_told_to_people_once() {
+    let site = Site::new().await;
+    let people = Receiver::start(Messenger::Webhook).await;
+    site.fake.with(|account| account.forbidden.insert(Call::CreateRecord));
+    let tables = [web("www", ""), web("old", ""), web("app", ""), web("shop", "")].concat();
+    let keys = format!("every = \"1s\"\n[notify]\nurls = [{:?}]", people.url());
+    let _gate = site.start(&keys, &tables).await;
+    let told = || -> Vec<[String; 3]> {
+        let inbox = people.inbox();
+        let alerts = inbox.messages.iter().flat_map(|message| message["alerts"].as_array().cloned().unwrap());
+        let text = |alert: &Value, key: &str| alert[key].as_str().unwrap_or_default().to_owned();
+        let told = alerts.map(|alert| ["title", "kind", "text"].map(|key| text(&alert, key)));
+        let mut told: Vec<_> = told.collect();
+        told.sort();
+        told
+    };
+    site.until("three alerts", || told().len() >= 3).await;
+    site.until_looks(3).await;
+    let told = told();
+    let titles: Vec<(&str, &str)> =
+        told.iter().map(|[title, kind, _]| (title.as_str(), kind.as_str())).collect();
+    let conflict = "is in conflict with what somebody else made";
+    assert_eq!(
+        titles,
+        [
+            ("Cloudflare refuses what the token may not do", "publication_forbidden"),
+            (&*format!("old.example.com {conflict}"), "publication_conflict"),
+            (&*format!("www.example.com {conflict}"), "publication_conflict"),
+        ]
+    );
+    let [_, _, text] = &told[0];
+    assert!(
+        text.contains("Zone · DNS · Edit") && text.ends_with("(app.example.com, shop.example.com)"),
+        "{text}"
+    );
+    assert!(told[2][2].contains("192.0.2.1"), "{told:?}");
     site.assert_untouched();
 }
 

@@ -284,6 +284,16 @@ swarm = 'off'",
                 "7:11 listener.trusted: ::/0 is everybody, so anyone can claim to be any client; list the proxies in front of the gate only",
             ],
         ),
+        // A gate that only publishes.
+        (
+            "[docker]
+swarm = 'off'
+[cloudflare]
+account = '01a7362d577a6c3019a474fd6f485823'
+tunnel = 'f70ff985-a4ef-4643-bbbc-4a0ed4fc8415'
+token_file = '/x'",
+            &[],
+        ),
         (
             r#"[server.a]
 address = 'a'
