@@ -10,6 +10,7 @@ use swarmgate_core::config::Fault;
 use swarmgate_core::config::value;
 use swarmgate_core::span;
 use swarmgate_core::state::swarm::update::End;
+use tokio::time::Instant;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -72,11 +73,18 @@ async fn update(
     lasting.for_another(WITHOUT_WAITING + wait.unwrap_or_default());
     let ask = Ask { service, image, force, wait };
     tokio::select! {
-        updated = api.updater.update(&ask) => Ok(Json(updated?)),
+        updated = counted(&api, &ask) => Ok(Json(updated?)),
         () = lasting.must_end() => {
             Err(Refused::new(Code::Stopping, "the gate stops; the update may have been made, and Swarm goes on with it"))
         }
     }
+}
+
+async fn counted(api: &Api, ask: &Ask) -> Result<Updated, UpdateError> {
+    let began = Instant::now();
+    let updated = api.updater.update(ask).await;
+    api.metrics.service_updated(&ask.service, updated.is_ok(), began.elapsed());
+    updated
 }
 
 fn limit(text: &str) -> Result<Duration, Refused> {

@@ -19,4 +19,5 @@ mod rest;
 mod site;
 mod stack;
 mod stopping;
+mod updates;
 mod waking;
