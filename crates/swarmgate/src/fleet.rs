@@ -209,6 +209,11 @@ impl Fleet {
         lock(&self.shared.sources).iter().map(|(source, line)| (*source, line.answers)).collect()
     }
 
+    /// Whether what is to be kept is kept, if anything is.
+    pub fn is_kept(&self) -> Option<bool> {
+        self.shared.store.is_well()
+    }
+
     /// Has everybody hear of it who listens.
     pub fn tell(&self, event: Event) {
         log(&event);

@@ -69,6 +69,8 @@ pub struct Scene<'a> {
     pub services: &'a [Report],
     /// Each with whether it answers.
     pub sources: &'a [(SourceId, bool)],
+    /// Whether what is to be kept is kept, if anything is.
+    pub kept: Option<bool>,
     pub door: &'a Door,
     pub in_limbo: usize,
 }
@@ -322,6 +324,14 @@ impl Metrics {
             sources.get_or_create(&[("source", source)]).set(i64::from(*answers));
         }
         to.register("source_up", "Whether a source of services answers", sources);
+        if let Some(kept) = scene.kept {
+            let kept = level(usize::from(kept));
+            to.register(
+                "store_ok",
+                "Whether what outlives the gate can be written, as far as is known",
+                kept,
+            );
+        }
         let engine = self.engine.seconds();
         to.register("engine_call_seconds", "Calls to the Docker engine", engine);
         let cloudflare = self.cloudflare.seconds();

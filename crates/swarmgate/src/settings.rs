@@ -217,7 +217,8 @@ fn given(name: &str, value: &str) -> Given {
 
 /// Variables that name the gate itself to its commands, not keys of the configuration.
 fn is_own_variable(given: &Override) -> bool {
-    ["CONFIG", "CONTROL"].iter().any(|own| given.is(own))
+    // The last is for builds, and is there while cargo runs what it has built.
+    ["CONFIG", "CONTROL", "COMMIT"].iter().any(|own| given.is(own))
 }
 
 fn list(problems: &[Problem]) -> String {

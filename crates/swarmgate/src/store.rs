@@ -1,36 +1,71 @@
 //! What outlives the gate: one embedded database in the data directory.
+//!
+//! All of it is in memory, too, and that is what is asked. What changes is written soon; a disk that takes nothing
+//! costs the memory of the next gate, not this one.
 
-use std::collections::BTreeMap;
-use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+mod file;
+mod layout;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::error::Error;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 use swarmgate_core::learned::Learned;
 use swarmgate_core::publish::memory::Memory;
 use swarmgate_core::service::ServiceId;
 
-const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
-const LEARNED: TableDefinition<&str, &str> = TableDefinition::new("learned");
-/// One entry.
-const PUBLICATION: TableDefinition<(), &str> = TableDefinition::new("publication");
-const KEYS: TableDefinition<&str, [u8; 32]> = TableDefinition::new("keys");
-/// Hostname to backend; the hostname of the default route is empty.
-const ROUTES: TableDefinition<&str, &str> = TableDefinition::new("routes");
-const PASSES: &str = "passes";
-/// Raised when a table changes its meaning; older stores are then migrated on opening.
-const VERSION: u64 = 1;
-const FILE: &str = "swarmgate.redb";
+use self::file::{Changes, File, Kept};
+use self::layout::VERSION;
 
-/// Without a data directory everything is forgotten when the gate stops.
+/// Of each service, by its displayed id.
+const LEARNED: &str = "learned";
+/// One, without a name.
+const PUBLICATION: &str = "publication";
+/// Made over HTTP, by hostname.
+const ROUTE: &str = "route";
+const KEY: &str = "key";
+const PASSES: &str = "passes";
+
+/// How long a disk that takes nothing is left alone.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// A cheap handle.
 #[derive(Debug, Clone)]
 pub struct Store {
-    database: Option<Arc<Database>>,
-    /// Learned and not taken by a writer yet.
-    pending: Arc<Mutex<BTreeMap<String, String>>>,
-    /// Held by the one who takes and writes what is pending, so that the latest is written last.
-    writing: Arc<Mutex<()>>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    /// Without one everything is forgotten when the gate stops.
+    directory: Option<PathBuf>,
+    memory: Mutex<Content>,
+    /// Held by the one who writes, so that the latest is written last.
+    disk: Mutex<Disk>,
+}
+
+#[derive(Debug, Default)]
+struct Content {
+    kept: Kept,
+    /// What the disk does not know yet.
+    unwritten: BTreeSet<(String, String)>,
+    /// The disk took nothing last; it is asked again now and then.
+    retrying: bool,
+}
+
+#[derive(Debug, Default)]
+struct Disk {
+    file: Option<File>,
+    /// What the log has heard of it last.
+    complaint: String,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -42,11 +77,11 @@ pub enum StoreError {
     )]
     TooNew { path: String, found: u64 },
     #[error("cannot create the data directory {path}")]
-    Directory { path: String, source: std::io::Error },
+    Directory { path: String, source: io::Error },
     #[error("cannot open {path}")]
-    Open { path: String, source: Box<dyn std::error::Error + Send + Sync> },
-    #[error("the store cannot be written")]
-    Write { source: Box<dyn std::error::Error + Send + Sync> },
+    Open { path: String, source: Box<dyn Error + Send + Sync> },
+    #[error("cannot write what is to be kept")]
+    Write { source: Box<redb::Error> },
     #[error("this system gives no random numbers")]
     NoRandomness,
 }
@@ -62,114 +97,102 @@ impl StoreError {
             }
         }
     }
+
+    /// Whether nobody else is in the way, so that the gate can do without it, and it may be mended meanwhile.
+    fn is_of_the_disk(&self) -> bool {
+        use io::ErrorKind::{FileTooLarge, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+        let source = match self {
+            Self::Directory { source, .. } => Some(source),
+            Self::Open { source, .. } => source.downcast_ref(),
+            Self::Write { .. } | Self::InUse(_) | Self::TooNew { .. } | Self::NoRandomness => None,
+        };
+        let kinds = [FileTooLarge, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull];
+        source.is_some_and(|error: &io::Error| kinds.contains(&error.kind()))
+    }
 }
 
 impl Store {
     pub fn in_memory() -> Self {
-        Self { database: None, pending: Arc::default(), writing: Arc::default() }
+        Self::new(None, None, Kept::new())
     }
 
-    /// Opens the store in `directory`. A damaged file is set aside, never deleted: what the gate learned is
-    /// worth less than a gate that starts.
+    /// Opens the store in `directory`. Where nothing can be written, it begins in memory.
+    ///
+    /// # Errors
+    /// When it must not be used, or nothing of the kind can be in that place.
     pub fn open(directory: &Path) -> Result<Self, StoreError> {
-        let path = directory.join(FILE);
-        let shown = || path.display().to_string();
-        std::fs::create_dir_all(directory)
-            .map_err(|source| StoreError::Directory { path: directory.display().to_string(), source })?;
-        let database = match Database::create(&path) {
-            Err(DatabaseError::DatabaseAlreadyOpen) => return Err(StoreError::InUse(shown())),
-            Err(error) if is_damage(&error) => {
-                let aside = path.with_extension("redb.damaged");
-                tracing::warn!(path = %shown(), aside = %aside.display(), %error, "the store is damaged; set aside, starting with an empty one");
-                std::fs::rename(&path, &aside)
-                    .map_err(|source| StoreError::Directory { path: shown(), source })?;
-                Database::create(&path).map_err(|error| open_error(&path, error))?
+        match File::open(directory) {
+            Ok((file, kept)) => Ok(Self::new(Some(directory.to_owned()), Some(file), kept)),
+            Err(error) if error.is_of_the_disk() => {
+                let store = Self::new(Some(directory.to_owned()), None, Kept::new());
+                store.complain(&mut lock(&store.shared.disk), &error);
+                Ok(store)
             }
-            other => other.map_err(|error| open_error(&path, error))?,
-        };
-        keep_private(&path);
-        let found = version(&database).map_err(|error| open_error(&path, error))?;
-        if found > VERSION {
-            return Err(StoreError::TooNew { path: shown(), found });
+            Err(error) => Err(error),
         }
-        Ok(Self { database: Some(Arc::new(database)), pending: Arc::default(), writing: Arc::default() })
+    }
+
+    fn new(directory: Option<PathBuf>, file: Option<File>, kept: Kept) -> Self {
+        let memory = Mutex::new(Content { kept, ..Content::default() });
+        let disk = Mutex::new(Disk { file, complaint: String::new() });
+        Self { shared: Arc::new(Shared { directory, memory, disk }) }
+    }
+
+    /// Whether what is to be kept is kept, as far as is known; `None` if nothing is.
+    pub fn is_well(&self) -> Option<bool> {
+        self.shared.directory.as_ref().map(|_| !lock(&self.shared.memory).retrying)
     }
 
     /// Everything learned, by displayed service id.
     pub fn learned(&self) -> Vec<(String, Learned)> {
-        self.database.as_deref().map_or_else(Vec::new, |database| {
-            read_learned(database).unwrap_or_else(|error| {
-                tracing::warn!(%error, "the store cannot be read; nothing is remembered of earlier runs");
-                Vec::new()
-            })
-        })
+        self.all(LEARNED)
     }
 
-    /// What passes are signed with, the same in every run of the gate. One that cannot be kept lasts for this run.
+    /// What passes are signed with, the same in every run of the gate.
     pub fn pass_key(&self) -> Result<[u8; 32], StoreError> {
+        if let Some(key) = self.get(KEY, PASSES) {
+            return Ok(key);
+        }
         let mut new = [0; 32];
         getrandom::fill(&mut new).map_err(|_| StoreError::NoRandomness)?;
-        let Some(database) = &self.database else { return Ok(new) };
-        Ok(key_or(database, new).unwrap_or_else(|error| {
-            tracing::warn!(%error, "the key for returning players cannot be kept; those who wait over a restart join anew");
-            new
-        }))
+        self.put(KEY, PASSES, &new);
+        self.flush();
+        Ok(new)
     }
 
     /// What is remembered of the publication of services.
     pub fn publication(&self) -> Memory {
-        let json = self.database.as_deref().map(read_publication).transpose();
-        let json = json.map_err(|error| error.to_string()).map(Option::flatten);
-        let read = json.and_then(|json| {
-            json.map(|json| serde_json::from_str(&json)).transpose().map_err(|error| error.to_string())
-        });
-        read.unwrap_or_else(|error| {
-            tracing::warn!(
-                error,
-                "what is remembered of published services cannot be read; their marks at Cloudflare are"
-            );
-            None
-        })
-        .unwrap_or_default()
+        self.get(PUBLICATION, "").unwrap_or_default()
     }
 
     /// Keeps it, at once. Blocks.
     pub fn keep_publication(&self, memory: &Memory) {
-        let Some(database) = &self.database else { return };
-        let kept = serde_json::to_string(memory).map_err(|error| error.to_string());
-        let kept =
-            kept.and_then(|json| write_publication(database, &json).map_err(|error| error.to_string()));
-        if let Err(error) = kept {
-            tracing::warn!(error, "what is to be remembered of published services could not be kept");
-        }
+        self.put(PUBLICATION, "", memory);
+        self.flush();
     }
 
     /// The routes that were made over the API: hostname and backend; the hostname of the default route is empty.
     pub fn routes(&self) -> Vec<(String, String)> {
-        let routes = self.database.as_deref().map_or_else(|| Ok(Vec::new()), read_routes);
-        routes.unwrap_or_else(|error| {
-            tracing::warn!(%error, "the store cannot be read; routes of the API are gone until the next start");
-            Vec::new()
-        })
+        self.all(ROUTE)
     }
 
     /// Keeps a route, or forgets it. Once this has returned it survives a kill. Blocks.
+    ///
+    /// # Errors
+    /// When it cannot be written; then it is not kept.
     pub fn keep_route(&self, host: &str, backend: Option<&str>) -> Result<(), StoreError> {
-        let Some(database) = &self.database else { return Ok(()) };
-        write_route(database, host, backend).map_err(|error| StoreError::Write { source: error.into() })
+        let key = (ROUTE.to_owned(), host.to_owned());
+        let value = backend.map(|backend| Value::from(backend).to_string());
+        let before = lock(&self.shared.memory).put(key.clone(), value);
+        self.try_flush().inspect_err(|_| drop(lock(&self.shared.memory).put(key, before)))
     }
 
-    /// Keeps what was learned, soon: the latest of each service. A full disk costs the memory, not the gate.
+    /// Keeps what was learned, soon: the latest of each service.
     pub fn remember(&self, service: &ServiceId, learned: &Learned) {
-        if self.database.is_none() {
+        self.put(LEARNED, &service.to_string(), learned);
+        if self.shared.directory.is_none() || lock(&self.shared.memory).retrying {
             return;
         }
-        match serde_json::to_string(learned) {
-            Ok(json) => lock(&self.pending).insert(service.to_string(), json),
-            Err(error) => {
-                return tracing::warn!(%service, %error, "what was learned of a service cannot be written");
-            }
-        };
         match tokio::runtime::Handle::try_current() {
             Ok(runtime) => {
                 let store = self.clone();
@@ -181,236 +204,127 @@ impl Store {
 
     /// Returns when everything told so far is on disk, or cannot be. Blocks.
     pub fn flush(&self) {
-        let Some(database) = &self.database else { return };
-        let _alone = lock(&self.writing);
-        let entries = std::mem::take(&mut *lock(&self.pending));
-        if !entries.is_empty()
-            && let Err(error) = write_learned(database, &entries)
-        {
-            tracing::warn!(%error, "what was learned of services could not be kept");
-        }
+        // What is wrong has been told.
+        let _ = self.try_flush();
     }
-}
 
-fn version(database: &Database) -> Result<u64, redb::Error> {
-    let write = database.begin_write()?;
-    let found = {
-        let mut meta = write.open_table(META)?;
-        write.open_table(LEARNED)?;
-        let found = meta.get("version")?.map(|version| version.value());
-        if found.is_none() {
-            meta.insert("version", VERSION)?;
+    fn try_flush(&self) -> Result<(), StoreError> {
+        let Some(directory) = &self.shared.directory else { return Ok(()) };
+        let mut disk = lock(&self.shared.disk);
+        if lock(&self.shared.memory).unwritten.is_empty() {
+            return Ok(());
         }
-        found.unwrap_or(VERSION)
-    };
-    write.commit()?;
-    Ok(found)
-}
-
-fn key_or(database: &Database, new: [u8; 32]) -> Result<[u8; 32], redb::Error> {
-    let write = database.begin_write()?;
-    let key = {
-        let mut keys = write.open_table(KEYS)?;
-        let known = keys.get(PASSES)?.map(|key| key.value());
-        if known.is_none() {
-            keys.insert(PASSES, new)?;
-        }
-        known.unwrap_or(new)
-    };
-    write.commit()?;
-    Ok(key)
-}
-
-/// There is a key in it that strangers on the same machine need not read.
-fn keep_private(path: &Path) {
-    if let Err(error) = std::fs::set_permissions(path, Permissions::from_mode(0o600)) {
-        tracing::warn!(path = %path.display(), %error, "others may read the store");
-    }
-}
-
-fn read_learned(database: &Database) -> Result<Vec<(String, Learned)>, redb::Error> {
-    let read = database.begin_read()?;
-    let table = read.open_table(LEARNED)?;
-    let mut all = Vec::new();
-    for entry in table.iter()? {
-        let (service, json) = entry?;
-        match serde_json::from_str(json.value()) {
-            Ok(learned) => all.push((service.value().to_owned(), learned)),
+        let written = self.write(directory, &mut disk);
+        match &written {
+            Ok(()) if !std::mem::take(&mut disk.complaint).is_empty() => {
+                tracing::info!("the store is written again; nothing is lost");
+            }
+            Ok(()) => {}
             Err(error) => {
-                tracing::warn!(service = service.value(), %error, "an entry of the store is not readable; skipped")
+                disk.file = None;
+                self.complain(&mut disk, error);
+            }
+        }
+        written
+    }
+
+    fn write(&self, directory: &Path, disk: &mut Disk) -> Result<(), StoreError> {
+        let file = match disk.file.take() {
+            Some(file) => file,
+            None => File::open(directory)?.0,
+        };
+        let file = disk.file.insert(file);
+        let (taken, changes) = lock(&self.shared.memory).changes(file.is_new);
+        if let Err(error) = file.write(&changes) {
+            lock(&self.shared.memory).unwritten.extend(taken);
+            return Err(StoreError::Write { source: Box::new(error) });
+        }
+        file.is_new = false;
+        lock(&self.shared.memory).retrying = false;
+        Ok(())
+    }
+
+    /// Once for each thing that is wrong; then it is tried again until it works.
+    fn complain(&self, disk: &mut Disk, error: &StoreError) {
+        let why = crate::errors::chain(error);
+        if disk.complaint != why {
+            tracing::warn!(
+                error = why,
+                "nothing can be kept; what the gate learns of services, their pins, and what it knows of publications is in \
+                 memory until the disk takes it, and is lost if the gate ends before"
+            );
+            disk.complaint = why;
+        }
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        if !std::mem::replace(&mut lock(&self.shared.memory).retrying, true) {
+            drop(runtime.spawn(self.clone().retry()));
+        }
+    }
+
+    async fn retry(self) {
+        while lock(&self.shared.memory).retrying {
+            tokio::time::sleep(RETRY).await;
+            let store = self.clone();
+            // It says itself what is wrong.
+            let _ = tokio::task::spawn_blocking(move || store.flush()).await;
+        }
+    }
+
+    /// All of a kind, by name. What cannot be read is left out.
+    fn all<T: DeserializeOwned>(&self, kind: &str) -> Vec<(String, T)> {
+        let memory = lock(&self.shared.memory);
+        let of_kind = memory.kept.iter().filter(|((of, _), _)| of == kind);
+        of_kind.filter_map(|((_, name), json)| Some((name.clone(), parse(kind, name, json)?))).collect()
+    }
+
+    fn get<T: DeserializeOwned>(&self, kind: &str, name: &str) -> Option<T> {
+        let key = (kind.to_owned(), name.to_owned());
+        parse(kind, name, lock(&self.shared.memory).kept.get(&key)?)
+    }
+
+    fn put<T: Serialize>(&self, kind: &str, name: &str, value: &T) {
+        match serde_json::to_string(value) {
+            Ok(json) => drop(lock(&self.shared.memory).put((kind.to_owned(), name.to_owned()), Some(json))),
+            Err(error) => {
+                tracing::warn!(kind, name, %error, "something that is to be kept cannot be written down")
             }
         }
     }
-    Ok(all)
 }
 
-fn write_learned(database: &Database, entries: &BTreeMap<String, String>) -> Result<(), redb::Error> {
-    let write = database.begin_write()?;
-    {
-        let mut table = write.open_table(LEARNED)?;
-        for (service, json) in entries {
-            table.insert(service.as_str(), json.as_str())?;
-        }
-    }
-    write.commit()?;
-    Ok(())
-}
-
-fn read_publication(database: &Database) -> Result<Option<String>, redb::Error> {
-    let read = database.begin_read()?;
-    let table = match read.open_table(PUBLICATION) {
-        Err(redb::TableError::TableDoesNotExist(_)) => return Ok(None),
-        table => table?,
-    };
-    Ok(table.get(())?.map(|json| json.value().to_owned()))
-}
-
-fn write_publication(database: &Database, json: &str) -> Result<(), redb::Error> {
-    let write = database.begin_write()?;
-    write.open_table(PUBLICATION)?.insert((), json)?;
-    write.commit()?;
-    Ok(())
-}
-
-fn read_routes(database: &Database) -> Result<Vec<(String, String)>, redb::Error> {
-    let read = database.begin_read()?;
-    let table = match read.open_table(ROUTES) {
-        Err(redb::TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
-        table => table?,
-    };
-    let mut routes = Vec::new();
-    for entry in table.iter()? {
-        let (host, backend) = entry?;
-        routes.push((host.value().to_owned(), backend.value().to_owned()));
-    }
-    Ok(routes)
-}
-
-fn write_route(database: &Database, host: &str, backend: Option<&str>) -> Result<(), redb::Error> {
-    let write = database.begin_write()?;
-    {
-        let mut table = write.open_table(ROUTES)?;
-        match backend {
-            Some(backend) => table.insert(host, backend)?,
-            None => table.remove(host)?,
+impl Content {
+    /// Gives what was there before.
+    fn put(&mut self, key: (String, String), value: Option<String>) -> Option<String> {
+        let before = match &value {
+            Some(value) => self.kept.insert(key.clone(), value.clone()),
+            None => self.kept.remove(&key),
         };
+        if before != value {
+            self.unwritten.insert(key);
+        }
+        before
     }
-    write.commit()?;
-    Ok(())
+
+    /// Takes what the disk does not know yet; a new file knows nothing.
+    fn changes(&mut self, is_new: bool) -> (BTreeSet<(String, String)>, Changes) {
+        let taken = std::mem::take(&mut self.unwritten);
+        let all = self.kept.keys().filter(|_| is_new);
+        let keys: BTreeSet<_> = taken.iter().chain(all).cloned().collect();
+        let changes = keys.into_iter().map(|key| (self.kept.get(&key).cloned(), key));
+        let changes = changes.map(|(value, key)| (key, value)).collect();
+        (taken, changes)
+    }
+}
+
+fn parse<T: DeserializeOwned>(kind: &str, name: &str, json: &str) -> Option<T> {
+    let parsed = serde_json::from_str(json);
+    parsed
+        .inspect_err(
+            |error| tracing::warn!(kind, name, %error, "an entry of the store is not readable; skipped"),
+        )
+        .ok()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn is_damage(error: &DatabaseError) -> bool {
-    let io = |error: &redb::StorageError| matches!(error, redb::StorageError::Io(io) if io.kind() == std::io::ErrorKind::InvalidData);
-    matches!(
-        error,
-        DatabaseError::RepairAborted
-            | DatabaseError::UpgradeRequired(_)
-            | DatabaseError::Storage(redb::StorageError::Corrupted(_))
-    ) || matches!(error, DatabaseError::Storage(storage) if io(storage))
-}
-
-fn open_error(path: &Path, error: impl Into<redb::Error>) -> StoreError {
-    let error = error.into();
-    let source = if let redb::Error::Io(error) = error { Box::from(error) } else { Box::from(error) };
-    StoreError::Open { path: path.display().to_string(), source }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn learned(boot_ms: u64) -> Learned {
-        Learned { boots_ms: [boot_ms].into(), ..Learned::default() }
-    }
-
-    #[test]
-    fn what_was_learned_is_there_after_reopening() {
-        let dir = tempfile::tempdir().unwrap();
-        let (a, b) = (ServiceId::new("process", "a"), ServiceId::new("file", "b"));
-        {
-            let store = Store::open(dir.path()).unwrap();
-            store.remember(&a, &learned(1));
-            store.remember(&a, &learned(2));
-            store.remember(&b, &learned(3));
-        }
-        let kept = Store::open(dir.path()).unwrap().learned();
-        assert_eq!(kept, [("file/b".to_owned(), learned(3)), ("process/a".to_owned(), learned(2))]);
-    }
-
-    #[tokio::test]
-    async fn after_a_flush_nothing_is_on_its_way() {
-        let dir = tempfile::tempdir().unwrap();
-        let store = Store::open(dir.path()).unwrap();
-        let service = ServiceId::new("file", "a");
-        for boot in 1..=20 {
-            store.remember(&service, &learned(boot));
-            store.flush();
-            assert_eq!(store.learned(), [("file/a".to_owned(), learned(boot))]);
-        }
-    }
-
-    #[test]
-    fn the_key_for_passes_outlives_the_gate_and_is_private() {
-        let dir = tempfile::tempdir().unwrap();
-        let key = || Store::open(dir.path()).unwrap().pass_key().unwrap();
-        let first = key();
-        assert_eq!(key(), first);
-        let mode = std::fs::metadata(dir.path().join(FILE)).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o600);
-        let elsewhere = Store::in_memory().pass_key().unwrap();
-        assert!(elsewhere != first && elsewhere != [0; 32]);
-    }
-
-    #[test]
-    fn routes_are_there_after_reopening_and_gone_when_removed() {
-        let dir = tempfile::tempdir().unwrap();
-        let routes = || Store::open(dir.path()).unwrap().routes();
-        assert_eq!(routes(), []);
-        {
-            let store = Store::open(dir.path()).unwrap();
-            for (host, backend) in
-                [("a.example", "x:1"), ("", "y:2"), ("b.example", "x:1"), ("a.example", "z:3")]
-            {
-                store.keep_route(host, Some(backend)).unwrap();
-            }
-            store.keep_route("b.example", None).unwrap();
-        }
-        let kept = [("", "y:2"), ("a.example", "z:3")];
-        assert_eq!(routes(), kept.map(|(host, backend)| (host.to_owned(), backend.to_owned())));
-    }
-
-    #[test]
-    fn one_store_has_one_gate() {
-        let dir = tempfile::tempdir().unwrap();
-        let _held = Store::open(dir.path()).unwrap();
-        assert!(matches!(Store::open(dir.path()), Err(StoreError::InUse(_))));
-    }
-
-    #[test]
-    fn a_damaged_store_is_set_aside() {
-        for damage in [&b"not a database at all"[..], &[0; 8192]] {
-            let dir = tempfile::tempdir().unwrap();
-            std::fs::write(dir.path().join(FILE), damage).unwrap();
-            let store = Store::open(dir.path()).unwrap();
-            assert_eq!(store.learned(), []);
-            assert_eq!(std::fs::read(dir.path().join("swarmgate.redb.damaged")).unwrap(), damage);
-        }
-    }
-
-    #[test]
-    fn a_newer_store_is_left_alone() {
-        let dir = tempfile::tempdir().unwrap();
-        {
-            let store = Store::open(dir.path()).unwrap();
-            let write = store.database.as_ref().unwrap().begin_write().unwrap();
-            write.open_table(META).unwrap().insert("version", VERSION + 1).unwrap();
-            write.commit().unwrap();
-        }
-        let error = Store::open(dir.path()).unwrap_err();
-        assert!(matches!(error, StoreError::TooNew { .. }), "{error}");
-    }
 }

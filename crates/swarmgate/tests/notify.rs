@@ -54,7 +54,7 @@ impl Lab {
     fn metric(&self, name: &str) -> u64 {
         let limits = swarmgate_core::config::parse("", &[]).unwrap().config.limits;
         let door = Door::new(limits);
-        let scene = Scene { services: &[], sources: &[], door: &door, in_limbo: 0 };
+        let scene = Scene { services: &[], sources: &[], kept: None, door: &door, in_limbo: 0 };
         let page = self.metrics.encode(scene).unwrap();
         let line =
             page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ').map(str::to_owned));

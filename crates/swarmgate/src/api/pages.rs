@@ -65,7 +65,8 @@ async fn version() -> String {
 ))]
 async fn numbers(State(api): State<Api>) -> Result<impl IntoResponse, Refused> {
     let (services, in_limbo) = api.fleet.look(|core, now| (core.reports(now), core.in_limbo()));
-    let scene = Scene { services: &services, sources: &api.fleet.sources(), door: &api.door, in_limbo };
+    let (sources, kept) = (api.fleet.sources(), api.fleet.is_kept());
+    let scene = Scene { services: &services, sources: &sources, kept, door: &api.door, in_limbo };
     match api.metrics.encode(scene) {
         Ok(page) => Ok(([(header::CONTENT_TYPE, CONTENT_TYPE)], page)),
         Err(error) => {

@@ -16,7 +16,9 @@ const SECOND: Duration = Duration::from_secs(1);
 fn page(metrics: &Metrics, services: &[Report]) -> String {
     let config = swarmgate_core::config::parse("", &[]).unwrap().config;
     let door = Door::new(config.limits);
-    metrics.encode(Scene { services, sources: &[("file", true)], door: &door, in_limbo: 2 }).unwrap()
+    metrics
+        .encode(Scene { services, sources: &[("file", true)], kept: Some(true), door: &door, in_limbo: 2 })
+        .unwrap()
 }
 
 /// Services of this many names, as the fleet reports them.

@@ -1,0 +1,177 @@
+//! What is kept survives a kill at any moment and a full disk.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+#[path = "common/mod.rs"]
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use common::{Config, Gate, Home, LIMIT, Server};
+use swarmgate::store::Store;
+use swarmgate_core::learned::Learned;
+use swarmgate_core::service::ServiceId;
+use swarmgate_testkit::client::Client;
+use swarmgate_testkit::peers;
+use swarmgate_testkit::process::Signal;
+use swarmgate_testkit::wait::until;
+use swarmgate_testkit::wire::Handshake;
+
+const WRITE_TO: &str = "SWARMGATE_TEST_WRITE_TO";
+const SERVICES: u64 = 5;
+
+/// Not a test but what the next one kills: it keeps numbers, and says each once it is kept.
+#[test]
+fn writer() {
+    let Some(directory) = std::env::var_os(WRITE_TO) else { return };
+    let store = Store::open(Path::new(&directory)).unwrap();
+    let first = numbers(&store).into_values().max().map_or(0, |last| last + 1);
+    let mut acknowledge = std::io::stderr();
+    for number in first.. {
+        let learned = Learned { boots_ms: [number].into(), ..Learned::default() };
+        store.remember(&ServiceId::new("file", &format!("mc{}", number % SERVICES)), &learned);
+        store.flush();
+        writeln!(acknowledge, "kept {number}").unwrap();
+    }
+}
+
+/// The number of each service.
+fn numbers(store: &Store) -> BTreeMap<String, u64> {
+    store.learned().into_iter().map(|(service, learned)| (service, learned.boots_ms[0])).collect()
+}
+
+#[test]
+fn whatever_was_acknowledged_survives_a_kill() {
+    let rounds = if std::env::var_os("SWARMGATE_LONG").is_some() { 100 } else { 5 };
+    let directory = tempfile::tempdir().unwrap();
+    let mut last = None;
+    for round in 0..rounds {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "writer", "--nocapture"])
+            .env(WRITE_TO, directory.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let mut heard = Vec::new();
+        // Now and then before it has said anything, else somewhere in what it writes then.
+        for _ in 0..round * 7 % 23 {
+            heard.push(lines.next().unwrap().unwrap());
+        }
+        child.kill().unwrap();
+        heard.extend(lines.map(Result::unwrap));
+        child.wait().unwrap();
+        let kept = heard.iter().filter_map(|line| line.strip_prefix("kept ")?.parse::<u64>().ok());
+        last = kept.max().or(last);
+        let Some(last) = last else { continue };
+        let numbers = numbers(&Store::open(directory.path()).unwrap());
+        for service in 0..SERVICES.min(last + 1) {
+            let acknowledged = (0..=last).rev().find(|number| number % SERVICES == service).unwrap();
+            let kept = numbers[&format!("file/mc{service}")];
+            // At most one was written and not said.
+            let or_next = last + 1;
+            assert!(kept == acknowledged || kept == or_next, "round {round}: {kept}, not {acknowledged}");
+        }
+    }
+    assert!(last.unwrap() > rounds, "it wrote");
+    let files = fs::read_dir(directory.path()).unwrap().count();
+    assert_eq!(files, 1, "nothing was set aside");
+}
+
+/// A file system of a megabyte, until it is dropped.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    fn mount(at: &Path) -> Option<Self> {
+        fs::create_dir_all(at).unwrap();
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"]).arg(at).output();
+        if mounted.is_ok_and(|output| output.status.success()) {
+            return Some(Self(at.to_owned()));
+        }
+        peers::skip("only root can mount a small disk");
+        None
+    }
+
+    fn fill(&self) {
+        let mut file = fs::File::options().create(true).append(true).open(self.0.join("filler")).unwrap();
+        while file.write_all(&[0; 4096]).is_ok() {}
+    }
+
+    fn make_room(&self) {
+        fs::remove_file(self.0.join("filler")).unwrap();
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(&self.0).output();
+    }
+}
+
+#[test]
+fn a_gate_that_finds_no_room_begins_without_and_keeps_all_later() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(disk) = SmallDisk::mount(&directory.path().join("data")) else { return };
+    disk.fill();
+    let store = Store::open(&disk.0).unwrap();
+    let key = store.pass_key().unwrap();
+    store.remember(&ServiceId::new("file", "mc"), &Learned { boots_ms: [7].into(), ..Learned::default() });
+    assert!(store.keep_route("a.example", Some("x:1")).is_err(), "it cannot be kept");
+    assert_eq!(store.routes(), [], "and so it is not there");
+    disk.make_room();
+    store.flush();
+    drop(store);
+    let store = Store::open(&disk.0).unwrap();
+    assert_eq!((numbers(&store).len(), store.pass_key().unwrap(), store.routes()), (1, key, vec![]));
+}
+
+const TOLD: &str = "nothing can be kept";
+const AGAIN: &str = "the store is written again";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_costs_a_warning_and_is_made_good_when_there_is_room() {
+    let home: Arc<Home> = Home::new();
+    let Some(disk) = SmallDisk::mount(&home.path().join("small")) else { return };
+    let server = Server::new(&home, "mc", &[], "");
+    let control = "swarmgate-data/control.sock";
+    home.write(&Config::of(&server.table).top(format!("data_dir = \"small\"\ncontrol = \"{control}\"\n")));
+    let gate = home.start().await;
+    let pin = async |gate: &Gate, pin: &str| {
+        let (status, said) = gate.control("POST", &format!("/v1/services/mc/pin/{pin}"), "").await;
+        assert_eq!(status, 200, "{said}");
+    };
+    assert_eq!(gate.metric("swarmgate_store_ok").await, 1);
+    until("a warning", LIMIT, async || {
+        // The store may give room back.
+        disk.fill();
+        pin(&gate, "none").await;
+        pin(&gate, "asleep").await;
+        (gate.metric("swarmgate_store_ok").await == 0).then_some(())
+    })
+    .await;
+    // It goes on, and says it once.
+    let client = Client::to(gate.address);
+    for _ in 0..20 {
+        disk.fill();
+        pin(&gate, "none").await;
+        pin(&gate, "asleep").await;
+        client.status(&Handshake::status(PROTOCOL, "mc.example.com"), LIMIT).await.unwrap();
+    }
+    let told = |what: &str| gate.log().matches(what).count();
+    assert_eq!(told(TOLD), 1 + told(AGAIN), "{}", gate.log());
+    disk.make_room();
+    until("an end of it", LIMIT, async || (told(TOLD) == told(AGAIN)).then_some(())).await;
+    until("a good word", LIMIT, async || (gate.metric("swarmgate_store_ok").await == 1).then_some(())).await;
+    assert!(gate.end(Signal::KILL).await.code().is_none());
+    let gate = home.start().await;
+    assert_eq!(gate.service("mc").await["pin"], "asleep");
+    assert!(!gate.log().contains(TOLD) && !gate.log().contains("set aside"), "{}", gate.log());
+}
+
+const PROTOCOL: i32 = 767;
