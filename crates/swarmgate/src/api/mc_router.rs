@@ -78,9 +78,11 @@ fn route(report: &Report) -> Route {
 struct NewRoute {
     /// The hostname, as players type it, or `*.example.com`.
     #[serde(rename = "serverAddress", alias = "ServerAddress", alias = "serveraddress")]
+    #[schema(min_length = 1, max_length = 300)]
     server_address: String,
     /// Where it leads: `host:port`.
     #[serde(alias = "Backend")]
+    #[schema(min_length = 1, max_length = 300)]
     backend: String,
 }
 
