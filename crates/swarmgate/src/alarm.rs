@@ -11,6 +11,7 @@ use swarmgate_core::config::Notify;
 use swarmgate_core::config::notify::Watched;
 use swarmgate_core::event::Event;
 use swarmgate_core::service::SourceId;
+use swarmgate_core::span;
 use tokio::sync::{Notify as Signal, broadcast};
 use tokio_util::sync::CancellationToken;
 
@@ -146,12 +147,14 @@ impl Alarm {
         }
     }
 
+    /// Whoever has woken a server wants to know that it is up.
     fn heard(&self, event: &Event) {
-        let Event::Changed { service, from: "starting", to: "running", .. } = event else { return };
+        let Event::Woken { service, waited, .. } = event else { return };
         if self.shared.config.ready {
             let title = format!("{} is ready", service.name);
+            let text = format!("It takes players now, {} after it was woken.", span::human(*waited));
             let details = json!({"subject": service.to_string(), "stage": "ready"});
-            self.shared.notifier.tell(&Note::good(title, "It takes players now.".to_owned(), details));
+            self.shared.notifier.tell(&Note::good(title, text, details));
         }
     }
 

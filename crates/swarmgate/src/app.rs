@@ -29,7 +29,7 @@ use crate::gateway::status::Answers;
 use crate::gateway::{self, Gateway, listener};
 use crate::metrics::Metrics;
 use crate::news;
-use crate::notify::{Notifier, Pace};
+use crate::notify::{self, Notifier, Pace};
 use crate::provider::api::{ApiSource, RouteBook};
 use crate::provider::docker::DockerSource;
 use crate::provider::file::FileSource;
@@ -96,6 +96,7 @@ pub async fn run(origin: Origin, checked: Checked, stop: Stop) -> anyhow::Result
         async move { fleet.run(background).await }
     });
     tasks.spawn(alarm.clone().run(fleet.clone(), background.clone()));
+    tasks.spawn(notify::routes::run(fleet.clone(), alarm.notifier().clone(), background.clone()));
     tasks.spawn(news::run(fleet.clone(), Consoles::new(&config.data_dir), background.clone()));
     // Cancelled when every source was looked at once.
     let seen = CancellationToken::new();

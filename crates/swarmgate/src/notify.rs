@@ -8,6 +8,7 @@ pub mod discord;
 mod note;
 pub mod ntfy;
 pub mod pushover;
+pub mod routes;
 pub mod slack;
 mod text;
 pub mod webhook;
@@ -80,7 +81,7 @@ impl Notifier {
         self.lines.iter().any(|line| line.format != Some(Format::McRouter))
     }
 
-    /// Whether anybody is told of players.
+    /// Whether anybody is told of players, and of routes.
     pub fn tells_of_players(&self) -> bool {
         self.lines.iter().any(|line| line.format == Some(Format::McRouter))
     }

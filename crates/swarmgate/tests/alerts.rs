@@ -281,9 +281,13 @@ async fn players_who_come_and_go_are_told_as_mc_router_does() {
         })
         .await
     };
-    let told = events(2).await;
+    let told = events(3).await;
+    let route = &told[0];
+    assert_eq!((&route["event"], &route["server"]), (&json!("route-added"), &json!("mc.example")), "{route}");
+    assert_eq!(route["backend"], backend.address().to_string());
+    let told = &told[1..];
     drop(join("nowhere.example").await);
-    let missing = events(3).await.remove(2);
+    let missing = events(4).await.remove(3);
     for (event, name, status, server) in [
         (&told[0], "connect", "success", "mc.example"),
         (&told[1], "disconnect", "success", "mc.example"),

@@ -26,7 +26,7 @@ const LIMIT: Duration = Duration::from_secs(20);
 const QUICK: Pace = Pace {
     answer: Duration::from_millis(500),
     again: Duration::from_millis(10),
-    tries: 8,
+    patience: Duration::from_secs(2),
     gather: Duration::ZERO,
     drain: Duration::from_secs(2),
 };

@@ -52,6 +52,15 @@ pub struct Told {
     pub start: bool,
     /// When it was last told to stop, by whomever.
     pub stop: Option<Timestamp>,
+    /// How it ended last, as far as that was heard.
+    pub death: Option<Death>,
+}
+
+/// The end of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Death {
+    pub at: Timestamp,
+    pub exit_code: i64,
 }
 
 /// One container with labels for the gate.
@@ -156,7 +165,7 @@ pub fn read(inspected: &Value, told: Told, around: Surroundings<'_>) -> Option<F
         | State::Unknown { .. }) => state,
     };
     problems.extend(advice::of(&container, grace, labelled.port));
-    let end = End::of(&container, &state);
+    let end = End::of(&container, &state, told.death);
     let removed_when_stopped = container.host_config.auto_remove;
     Some(Found {
         run: run(&container),
@@ -307,9 +316,12 @@ fn outcome(now: &api::State) -> String {
             "exit code {code}: it ran out of memory; raise its memory limit, or lower what the game may take"
         );
     }
+    if code == 0 { "it ended by itself (exit code 0)".to_owned() } else { exit(code) }
+}
+
+fn exit(code: i64) -> String {
     match reason::exit_code(code) {
         Some(meaning) => format!("exit code {code}: {meaning}"),
-        None if code == 0 => "it ended by itself (exit code 0)".to_owned(),
         None => format!("exit code {code}"),
     }
 }

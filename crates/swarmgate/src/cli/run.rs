@@ -11,8 +11,9 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::output::{Output, complaint};
 use crate::app::{self, Stop};
+use crate::errors::chain;
 use crate::keeper;
-use crate::settings::{LoadError, Origin};
+use crate::settings::{self, LoadError, Origin};
 use crate::telemetry;
 
 #[derive(Debug, Args)]
@@ -102,7 +103,8 @@ impl Check {
         let origin = Origin::new(path, Vec::new());
         let (problems, warnings) = match origin.load() {
             Ok(Checked { config, warnings }) => {
-                (Vec::new(), warnings.into_iter().chain(missing_here(&config)).collect())
+                let here = missing_here(&config).chain(messengers_here(&config));
+                (Vec::new(), warnings.into_iter().chain(here).collect())
             }
             Err(LoadError::Bad { problems, .. }) => (problems, Vec::new()),
             Err(error @ LoadError::Unreadable { .. }) => return Err(error.into()),
@@ -146,6 +148,17 @@ fn missing_here(config: &Config) -> impl Iterator<Item = Problem> {
             what: keeper::obstacle(program, &process.directory)?,
             fix: "as far as this machine goes".to_owned(),
         })
+    })
+}
+
+/// The file of messengers may be a secret that only the gate's own machine has.
+fn messengers_here(config: &Config) -> Option<Problem> {
+    let error = settings::targets(config.notify.targets_file.as_ref()?).err()?;
+    Some(Problem {
+        key: "notify".to_owned(),
+        at: None,
+        what: chain(&error),
+        fix: "the gate does not start with that".to_owned(),
     })
 }
 

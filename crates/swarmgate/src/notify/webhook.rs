@@ -73,6 +73,37 @@ impl Player<'_> {
     }
 }
 
+/// A route that comes or goes, as mc-router tells it (`webhook_notifier.go`, events `route-added` and the like).
+#[derive(Debug, Clone, Copy)]
+pub struct Route<'a> {
+    /// `None`: the default route.
+    pub server: Option<&'a str>,
+    pub backend: Option<&'a str>,
+}
+
+impl Route<'_> {
+    pub fn added(self) -> Note {
+        self.payload(if self.server.is_some() { "route-added" } else { "default-route-set" })
+    }
+
+    pub fn removed(self) -> Note {
+        self.payload(if self.server.is_some() { "route-removed" } else { "default-route-removed" })
+    }
+
+    fn payload(self, event: &str) -> Note {
+        let mut payload = json!({
+            "event": event,
+            "timestamp": Timestamp::now().to_string(),
+            "status": "success",
+            "server": self.server.unwrap_or_default(),
+        });
+        if let (Some(payload), Some(backend)) = (payload.as_object_mut(), self.backend) {
+            payload.insert("backend".to_owned(), backend.into());
+        }
+        Note::Player(payload)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -23,10 +23,10 @@ const LONGEST_WAIT: Duration = Duration::from_secs(15 * 60);
 pub struct Pace {
     /// One call, with its answer.
     pub answer: Duration,
-    /// After a call that failed; doubled each time, up to a minute.
+    /// After a call that failed; doubled each time, up to five minutes.
     pub again: Duration,
-    /// How often a message is tried.
-    pub tries: u32,
+    /// How long a message is tried.
+    pub patience: Duration,
     /// How long to gather before a first message of many.
     pub gather: Duration,
     /// What is left of the queue when the gate is told to end.
@@ -38,7 +38,7 @@ impl Default for Pace {
         Self {
             answer: Duration::from_secs(10),
             again: Duration::from_secs(1),
-            tries: 8,
+            patience: Duration::from_secs(60 * 60),
             gather: Duration::ZERO,
             drain: Duration::from_secs(5),
         }
@@ -46,7 +46,7 @@ impl Default for Pace {
 }
 
 impl Pace {
-    const LONGEST_AGAIN: Duration = Duration::from_secs(60);
+    const LONGEST_AGAIN: Duration = Duration::from_secs(5 * 60);
 
     /// For the log, whose lines come in bunches.
     pub fn of_log() -> Self {
@@ -54,7 +54,7 @@ impl Pace {
     }
 
     fn after(self, tries: u32) -> Duration {
-        (self.again * 2_u32.saturating_pow(tries.saturating_sub(1))).min(Self::LONGEST_AGAIN)
+        self.again.saturating_mul(2_u32.saturating_pow(tries.saturating_sub(1))).min(Self::LONGEST_AGAIN)
     }
 }
 
@@ -122,6 +122,7 @@ impl Worker {
     }
 
     async fn send(&mut self, request: RequestBuilder) -> bool {
+        let give_up = Instant::now() + self.pace.patience;
         for tries in 1.. {
             let Some(call) = request.try_clone() else { return false };
             let (why, wait) = match call_once(call).await {
@@ -138,7 +139,7 @@ impl Worker {
             };
             self.complain(why);
             match wait {
-                Some(wait) if tries < self.pace.tries => tokio::time::sleep(wait).await,
+                Some(wait) if Instant::now() + wait < give_up => tokio::time::sleep(wait).await,
                 Some(_) | None => return false,
             }
         }

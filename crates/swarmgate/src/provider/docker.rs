@@ -96,7 +96,8 @@ impl DockerSource {
             Err(EngineError::NotThere { .. }) => return Ok(None),
             inspected => inspected?,
         };
-        let told = Told { start: self.orders.is_starting(id), stop: self.stops.of(id) };
+        let heard = self.stops.of(id);
+        let told = Told { start: self.orders.is_starting(id), stop: heard.told, death: heard.death };
         let config = self.config.borrow();
         let around = Surroundings {
             defaults: &config.defaults,

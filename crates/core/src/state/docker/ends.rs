@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::api::Container;
-use super::{Found, outcome};
+use super::{Death, Found, exit, outcome};
 use crate::alert::{Kind, Sight, Trouble, When};
 use crate::service::State;
 use crate::state::sight;
+
+/// How long after an end Docker may tell of it.
+const TOLD_WITHIN: SignedDuration = SignedDuration::from_secs(5);
 
 /// The end of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,23 +25,32 @@ pub struct End {
 
 impl End {
     /// What the state does not call an end of its own is one that was asked for, or none.
-    pub(super) fn of(container: &Container, state: &State) -> Option<Self> {
-        match state {
-            State::Restarting { .. } | State::Failed { .. } => {}
+    pub(super) fn of(container: &Container, state: &State, death: Option<Death>) -> Option<Self> {
+        let now = &container.state;
+        let (kind, what, at) = match state {
+            State::Restarting { .. } | State::Failed { .. } => match (now.error.as_str(), now.exit_code) {
+                ("", 0) => return None,
+                ("", _) if now.oom_killed => (Kind::OutOfMemory, outcome(now), now.finished_at),
+                ("", _) => (Kind::Crashed, outcome(now), now.finished_at),
+                (error, _) => {
+                    (Kind::CannotStart, format!("Docker could not start it: {error}"), now.finished_at)
+                }
+            },
+            // Docker has started it again already, and with that forgotten how it ended. Its count begins anew when
+            // somebody starts it.
+            State::Running(_) | State::Starting { .. } if container.restart_count > 0 => {
+                let finished = now.finished_at?;
+                let of_this_end = |death: &Death| death.at.duration_since(finished).abs() <= TOLD_WITHIN;
+                let death = death.filter(of_this_end).filter(|death| death.exit_code != 0)?;
+                (Kind::Crashed, exit(death.exit_code), Some(finished))
+            }
             State::Asleep
             | State::Starting { .. }
             | State::Running(_)
             | State::Stopping
             | State::Unknown { .. } => return None,
-        }
-        let now = &container.state;
-        let (kind, what) = match (now.error.as_str(), now.exit_code) {
-            ("", 0) => return None,
-            ("", _) if now.oom_killed => (Kind::OutOfMemory, outcome(now)),
-            ("", _) => (Kind::Crashed, outcome(now)),
-            (error, _) => (Kind::CannotStart, format!("Docker could not start it: {error}")),
         };
-        Some(Self { kind, what, at: now.finished_at, restarts: container.restart_count })
+        Some(Self { kind, what, at, restarts: container.restart_count })
     }
 }
 

@@ -138,7 +138,7 @@ fn what_is_done_to_wake_it_and_to_put_it_to_sleep() {
     for (state, told, up, down) in [
         (state("created", 0), quiet, Ok(Some(Act::Start)), Ok(None)),
         (state("exited", 1), quiet, Ok(Some(Act::Start)), Ok(None)),
-        (state("created", 0), Told { start: true, stop: None }, Ok(None), stops),
+        (state("created", 0), Told { start: true, ..Told::default() }, Ok(None), stops),
         (state("paused", 0), quiet, Ok(Some(Act::Unpause)), Ok(None)),
         (state("running", 0), quiet, Ok(None), stops),
         (state("restarting", 1), quiet, Ok(None), stops),
@@ -284,6 +284,25 @@ fn an_end_that_nobody_asked_for_is_told_once() {
     let third = "2026-01-01T11:59:30Z";
     let memory = Some((Kind::OutOfMemory, 1));
     assert_eq!(saw(ended("restarting", 137, third, true), 5, quiet), (Condition::Moving, memory));
+    let died = |exit_code, at: &str| {
+        let death = Some(Death { at: at.parse().unwrap(), exit_code });
+        Told { death, ..quiet }
+    };
+    let up_again = |finished: &str| json!({"Status": "running", "StartedAt": NOW, "FinishedAt": finished});
+    let soon = "2026-01-01T11:59:37.02Z";
+    let known = saw(up_again(third), 5, died(137, third));
+    assert_eq!(known, (Condition::Well, None), "told already, before it was started again");
+    let quick = "2026-01-01T11:59:37Z";
+    assert_eq!(saw(up_again(quick), 6, died(0, soon)), (Condition::Well, None), "it ended by itself");
+    assert_eq!(saw(up_again(quick), 6, died(1, third)), (Condition::Well, None), "that was an earlier end");
+    assert_eq!(
+        saw(up_again(quick), 0, died(143, soon)),
+        (Condition::Well, None),
+        "somebody started it again"
+    );
+    let crash = Some((Kind::Crashed, 1));
+    assert_eq!(saw(up_again(quick), 6, died(1, soon)), (Condition::Well, crash), "Docker started it at once");
+    assert_eq!(saw(up_again(quick), 6, died(1, soon)), (Condition::Well, None), "once");
     let fourth = "2026-01-01T11:59:40Z";
     let told = stop("2026-01-01T11:59:30Z");
     assert_eq!(saw(ended("exited", 1, fourth, false), 5, told), (Condition::AtRest, None), "it was told to");
