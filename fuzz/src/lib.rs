@@ -4,6 +4,7 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use swarmgate_core::config;
+use swarmgate_core::image::{self, Image};
 use swarmgate_core::labels::{self, Labels};
 use swarmgate_core::name::{HostName, HostPattern};
 use swarmgate_core::service::Spec;
@@ -216,6 +217,21 @@ pub fn hostname(data: &[u8]) {
     }
     if let Ok(pattern) = HostPattern::parse(text) {
         assert_eq!(HostPattern::parse(&pattern.to_string()), Ok(pattern));
+    }
+}
+
+/// Whatever a program asks for over the API is a reference or none, and a pinned one says the digest that it was given.
+pub fn image(data: &[u8]) {
+    const DIGEST: &str = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let pattern = text.lines().next().unwrap_or_default();
+    let patterns = if image::is_pattern(pattern) { vec![pattern.to_owned()] } else { Vec::new() };
+    let Ok(image) = Image::parse(text.lines().last().unwrap_or_default()) else { return };
+    assert!(image.is_among(&[]));
+    let _ = image.is_among(&patterns);
+    assert_eq!(Image::parse(&image.to_string()).as_ref(), Ok(&image));
+    if let Some(pinned) = image.moving().and_then(|moving| moving.pinned(DIGEST)) {
+        assert_eq!(Image::parse(&pinned.to_string()).unwrap().digest(), Some(DIGEST));
     }
 }
 

@@ -13,11 +13,12 @@ type Target = fn(&[u8]);
 #[test]
 fn the_corpus_holds() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz");
-    let targets: [(&str, Target); 11] = [
+    let targets: [(&str, Target); 12] = [
         ("address", targets::address),
         ("client", targets::client),
         ("engine", targets::engine),
         ("hostname", targets::hostname),
+        ("image", targets::image),
         ("knock", targets::knock),
         ("legacy", targets::legacy),
         ("limbo", targets::limbo),
