@@ -124,18 +124,25 @@ impl Listener {
         let what = tokio::select! {
             () = lasting.must_end() => return None,
             () = tokio::time::sleep(HEARTBEAT) => return Some(Sent::default().comment("still here")),
-            event = self.events.recv() => event.map(of_event),
-            news = self.seats.recv() => news.map(|news| self.of_seat(news)),
-            alert = self.alerts.recv() => alert.map(of_alert),
-        };
-        let what = match what {
-            Ok(what) => what,
-            Err(RecvError::Lagged(missed)) => Happened::Lagged { missed },
-            Err(RecvError::Closed) => return None,
+            heard = self.hear() => heard?,
         };
         let name = what.word();
         let told = Told { at: Timestamp::now(), what };
         Some(Sent::default().event(name).json_data(told).unwrap_or_default())
+    }
+
+    /// What happens next, or how much has happened that was not read in time.
+    async fn hear(&mut self) -> Option<Happened> {
+        let heard = tokio::select! {
+            event = self.events.recv() => event.map(of_event),
+            news = self.seats.recv() => news.map(|news| self.of_seat(news)),
+            alert = self.alerts.recv() => alert.map(of_alert),
+        };
+        match heard {
+            Ok(what) => Some(what),
+            Err(RecvError::Lagged(missed)) => Some(Happened::Lagged { missed }),
+            Err(RecvError::Closed) => None,
+        }
     }
 
     fn of_seat(&self, News { what, seat, sitting }: News) -> Happened {
@@ -208,5 +215,36 @@ fn of_alert(alert: Alert) -> Happened {
         times,
         title: alert.title,
         text: alert.text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use swarmgate_core::config::{self, Scope};
+    use tokio::sync::broadcast;
+    use tokio_util::task::TaskTracker;
+
+    use super::*;
+    use crate::clock::Clock;
+    use crate::store::Store;
+
+    #[tokio::test]
+    async fn a_slow_reader_hears_how_much_it_has_missed_and_goes_on() {
+        let policy = config::parse("", &[]).unwrap().config.policy();
+        let fleet = Fleet::new(policy, Clock::start(), Store::in_memory(), TaskTracker::new());
+        let (send, events) = broadcast::channel(2);
+        let (_alarm, alerts) = broadcast::channel(1);
+        let asker = Asker { name: "reader".into(), scope: Scope::Read };
+        let mut listener = Listener { events, seats: fleet.seats().news(), alerts, fleet, asker };
+        for n in 0..5 {
+            send.send(Event::Publishing { problem: Some(n.to_string()) }).unwrap();
+        }
+        assert!(matches!(listener.hear().await, Some(Happened::Lagged { missed: 3 })));
+        for n in ["3", "4"] {
+            let Some(Happened::Publishing { problem }) = listener.hear().await else { panic!("an event") };
+            assert_eq!(problem.as_deref(), Some(n));
+        }
+        drop(send);
+        assert!(listener.hear().await.is_none());
     }
 }

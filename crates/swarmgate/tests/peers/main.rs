@@ -7,6 +7,7 @@
     reason = "this is how a test fails"
 )]
 
+mod api;
 #[path = "../common/mod.rs"]
 mod common;
 mod data;
