@@ -4,6 +4,10 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
 use crate::site::Site;
 
 #[tokio::test]
@@ -44,6 +48,37 @@ async fn the_example_stack_works_as_it_stands() {
     drop(site.play("survival").await);
 }
 
+#[tokio::test]
+async fn the_api_of_the_example_is_for_those_with_a_token() {
+    let Some(mut site) = Site::without_gate(1, 1).await else { return };
+    site.gate = "minecraft_gate";
+    site.control = site.lab.node(1).volume("minecraft_gate").join("control.sock");
+    let directory = tempfile::tempdir().unwrap();
+    for file in ["stack.yml", "api.yml"] {
+        fs::copy(example(file), directory.path().join(file)).unwrap();
+    }
+    let token = "0123456789abcdef0123456789abcdef";
+    fs::write(directory.path().join("api-tokens"), format!("me operate {token}\n")).unwrap();
+    let files = ["stack.yml", "api.yml"].map(|file| directory.path().join(file));
+    deploy_all(&site, &files).await;
+    site.until_answering().await;
+
+    let containers = site.lab.docker("network inspect docker_gwbridge --format {{.Containers|json}}").await;
+    let containers: Value = serde_json::from_str(&containers).unwrap();
+    let id = site.lab.docker("ps --quiet --no-trunc --filter name=minecraft_gate").await;
+    let address = containers[id.trim()]["IPv4Address"].as_str().unwrap().split('/').next().unwrap();
+    for (path, token, status) in [
+        ("/healthz", None, "200"),
+        ("/v1/services", None, "401"),
+        ("/v1/services", Some("ffffffffffffffffffffffffffffffff"), "401"),
+        ("/v1/services", Some(token), "200"),
+    ] {
+        assert_eq!(status_of(&format!("{address}:9250"), path, token).await, status, "{path} {token:?}");
+    }
+    let logs = site.lab.docker("service logs minecraft_gate").await;
+    assert!(!logs.contains("everybody may read") && !logs.contains(token), "{logs}");
+}
+
 /// `swarmgate health` is the image's own health check: Swarm calls it running by that alone.
 #[tokio::test]
 async fn the_image_needs_no_more_than_itself() {
@@ -61,12 +96,29 @@ async fn the_image_needs_no_more_than_itself() {
     assert!(version.starts_with("swarmgate "), "{version}");
 }
 
+async fn status_of(address: &str, path: &str, token: Option<&str>) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let token = token.map(|token| format!("authorization: Bearer {token}\r\n")).unwrap_or_default();
+    let request = format!("GET {path} HTTP/1.0\r\nhost: gate\r\n{token}\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer.split(' ').nth(1).unwrap_or_default().to_owned()
+}
+
 async fn deploy(site: &Site, file: &str) {
+    deploy_all(site, &[example(file)]).await;
+}
+
+async fn deploy_all(site: &Site, files: &[PathBuf]) {
     let group = fs::metadata(site.lab.node(1).socket()).unwrap().gid();
     let mut deploy = site.lab.command("docker");
     deploy.env("DOCKER_GROUP", group.to_string());
-    deploy.args(["stack", "deploy", "--resolve-image", "never", "--compose-file"]);
-    site.lab.run(deploy.arg(example(file)).arg("minecraft")).await;
+    deploy.args(["stack", "deploy", "--resolve-image", "never"]);
+    for file in files {
+        deploy.arg("--compose-file").arg(file);
+    }
+    site.lab.run(deploy.arg("minecraft")).await;
 }
 
 fn example(file: &str) -> PathBuf {
