@@ -112,7 +112,9 @@ impl Engine {
         let path = format!("/distribution/{}/json", words.join("/"));
         let call = Call { method: Method::GET, path: &path };
         let answer = within(REGISTRY_WITHIN, &call, self, self.exchange(&call, None)).await?;
-        let digest = answer.pointer("/Descriptor/digest").and_then(Value::as_str);
+        // Lower case by every engine seen, capital by the API's reference.
+        let digest = answer.pointer("/Descriptor/digest").or_else(|| answer.pointer("/Descriptor/Digest"));
+        let digest = digest.and_then(Value::as_str);
         digest.map(str::to_owned).ok_or_else(|| self.no_answer(&call, "there is no digest in it".to_owned()))
     }
 

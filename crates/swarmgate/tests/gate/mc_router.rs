@@ -81,7 +81,9 @@ async fn a_route_leads_there_at_once_and_after_a_kill_until_it_is_removed() {
     assert_eq!(add(&gate, "lobby.example.com", &other.address().to_string()).await.0, 201);
     play(gate.address, "lobby.example.com", "Bo").await;
     assert_eq!(players(&other), 1);
-    assert_eq!(ask(&gate, "DELETE", "/routes/LOBBY.example.com", None).await, (200, Value::Null));
+    for host in ["LOBBY.example.com", "*.games.example.com"] {
+        assert_eq!(ask(&gate, "DELETE", &format!("/routes/{host}"), None).await, (200, Value::Null));
+    }
     assert_nowhere(&gate, "lobby.example.com", "Bo").await;
     let (status, error) = ask(&gate, "DELETE", "/routes/lobby.example.com", None).await;
     assert_eq!((status, &error["error"]["code"]), (404, &json!("no_such_route")));
@@ -167,6 +169,11 @@ async fn what_is_no_route_names_the_field() {
     let body = json!({"ServerAddress": "go.example", "Backend": "x:1"});
     assert_eq!(ask(&gate, "POST", "/routes", Some(body)).await.0, 201);
     let client = swarmgate::http::client(LIMIT).unwrap();
+    // And some say of no body what it is.
+    let untyped = client.post(format!("http://{}/routes", gate.http)).bearer_auth(TOKEN);
+    let untyped =
+        untyped.body(r#"{"serverAddress": "untyped.example", "backend": "x:1"}"#).send().await.unwrap();
+    assert_eq!(untyped.status().as_u16(), 201);
     let bare = client.post(format!("http://{}/routes", gate.http)).json(&json!({})).send().await.unwrap();
     assert_eq!(bare.status().as_u16(), 401, "without a token");
 }
