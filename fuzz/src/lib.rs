@@ -7,7 +7,11 @@ use swarmgate_core::config;
 use swarmgate_core::image::{self, Image};
 use swarmgate_core::labels::{self, Labels};
 use swarmgate_core::name::{HostName, HostPattern};
-use swarmgate_core::service::Spec;
+use swarmgate_core::publish::ingress::{Edit, Ingress};
+use swarmgate_core::publish::rule::Rule;
+use swarmgate_core::publish::wanted::Wanted;
+use swarmgate_core::publish::{Publication, Settings};
+use swarmgate_core::service::{ServiceId, Spec};
 use swarmgate_core::state::{docker, swarm};
 use swarmgate_minecraft::address::Address;
 use swarmgate_minecraft::client::{Client, Cookies};
@@ -246,6 +250,32 @@ pub fn settings(data: &[u8]) {
     let ours = labels.keys().any(|key| labels::is_ours(key));
     assert_eq!(labels::parse(&labels, &Spec::default()).is_some(), ours);
     assert_eq!(labels::misplaced(&labels).is_empty(), !ours);
+}
+
+/// Labels that ask for publication are taken or said to be wrong, and what is taken can be written into a tunnel, once.
+pub fn publication(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let pairs = text.lines().filter_map(|line| line.split_once('='));
+    let labels: Labels = pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+    let service = ServiceId::new("swarm", "web");
+    let Some(published) = labels::publish::parse(&labels, service, "web", &Settings::default()) else {
+        return;
+    };
+    assert!(labels.keys().any(|key| labels::publish::is_ours(key)));
+    if published.problems.is_empty() {
+        let is_whole =
+            |one: &Publication| !one.hosts.is_empty() && one.target.is_some() && one.held.is_none();
+        assert!(!published.unclear && published.publications.iter().all(is_whole));
+    }
+    let wanted = Wanted::new(&[published], |_| Vec::new());
+    let rules: Vec<Rule> = wanted.hosts.into_values().flat_map(|host| host.rules).collect();
+    let keys = rules.iter().map(|rule| rule.key.clone()).collect();
+    let edit = |config: Option<&str>| Ingress::read(config).map(|ingress| ingress.edit(&keys, &rules));
+    let Ok(first) = edit(None) else { panic!("nothing is there that is not understood") };
+    assert_eq!(first.conflicts, []);
+    if let Some(config) = first.config {
+        assert_eq!(edit(Some(&config)), Ok(Edit::default()));
+    }
 }
 
 /// What an Engine says of a service or a container is a state, or is said to be none.

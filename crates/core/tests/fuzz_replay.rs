@@ -23,6 +23,7 @@ fn the_corpus_holds() {
         ("legacy", targets::legacy),
         ("limbo", targets::limbo),
         ("proxy_header", targets::proxy_header),
+        ("publication", targets::publication),
         ("settings", targets::settings),
         ("status_response", targets::status_response),
         ("text_template", targets::text_template),
