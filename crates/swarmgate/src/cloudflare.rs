@@ -19,7 +19,6 @@ use std::time::Duration;
 use swarmgate_core::config::{Cloudflare, Config, Use};
 use swarmgate_core::publish::Published;
 use swarmgate_core::publish::memory::Memory;
-use swarmgate_core::publish::plan::PlanView;
 use swarmgate_core::publish::wanted::Wanted;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
@@ -218,7 +217,7 @@ impl Publisher {
                 Err(error) => Err(error),
             };
             match previewed {
-                Ok(report) => answer = shown(config, &report),
+                Ok(report) => answer = shown(config, &report, self.told.of_services()),
                 Err(error) => answer.problem = Some(chain(&error)),
             }
         }
@@ -249,7 +248,7 @@ impl Publisher {
     fn tell(&mut self, config: &Cloudflare, ended: &Result<Report, RoundError>) {
         match ended {
             Ok(report) => {
-                self.show.send_replace(shown(config, report));
+                self.show.send_replace(shown(config, report, self.told.of_services()));
                 self.metrics.published(&report.plan, report.tunnel_status.as_deref());
             }
             Err(error) => self.show.send_modify(|shown| {
@@ -261,14 +260,14 @@ impl Publisher {
     }
 }
 
-fn shown(config: &Cloudflare, report: &Report) -> PlanAnswer {
-    let PlanView { steps, hosts } = PlanView::of(&report.plan);
+fn shown(config: &Cloudflare, report: &Report, problems: Vec<String>) -> PlanAnswer {
     PlanAnswer {
         configured: true,
         dry_run: config.dry_run,
         tunnel_status: report.tunnel_status.clone(),
         problem: None,
-        steps,
-        hosts,
+        steps: report.plan.lines(),
+        hosts: report.plan.views(),
+        problems,
     }
 }

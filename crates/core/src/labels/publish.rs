@@ -76,8 +76,10 @@ pub fn parse(labels: &Labels, service: ServiceId, name: &str, base: &Settings) -
         publications.push(publication(group, &asked, hosts, name, base, held, &mut report));
     }
     if publications.is_empty() {
-        report
-            .problem(PREFIX, Fault::new("no hostname is named", format!("add {PREFIX}host=app.example.com")));
+        report.problem(
+            PREFIX.trim_end_matches('.'),
+            Fault::new("no hostname is named", format!("add {PREFIX}host=app.example.com")),
+        );
         unclear = true;
     }
     let mut problems = report.0;

@@ -177,9 +177,6 @@ pub struct AppPolicy {
     /// As [`Policy::decision`], if it says so.
     #[serde(default)]
     pub decision: Option<String>,
-    /// Not made for this application only.
-    #[serde(default)]
-    pub reusable: bool,
 }
 
 /// One of `GET /accounts/{account}/access/policies`.
@@ -191,8 +188,6 @@ pub struct Policy {
     /// `allow`, `deny`, `non_identity` or `bypass`.
     #[serde(default)]
     pub decision: String,
-    #[serde(default)]
-    pub reusable: bool,
 }
 
 /// One of `GET /accounts/{account}/access/tags`.
@@ -206,10 +201,10 @@ pub struct Tag {
 pub enum Step {
     /// `POST /accounts/{account}/access/tags`, before an application can have it.
     CreateTag { name: String },
-    /// `POST /accounts/{account}/access/apps` with `body`, which is JSON.
-    CreateApp { host: String, body: String },
+    /// `POST /accounts/{account}/access/apps` with `body`, which is JSON; `policies` are their names, for people.
+    CreateApp { host: String, body: String, policies: String },
     /// `PUT /accounts/{account}/access/apps/{id}` with `body`, which is JSON and all of the application.
-    UpdateApp { host: String, id: String, body: String },
+    UpdateApp { host: String, id: String, body: String, policies: String },
     /// `DELETE /accounts/{account}/access/apps/{id}`. That it is gone already is success.
     DeleteApp { host: String, id: String },
     /// `PUT /accounts/{account}/cfd_tunnel/{tunnel}/configurations` with `{"config": config}`, where `config` is JSON
@@ -328,7 +323,7 @@ enum Linked {
 impl Linked {
     fn into_policy(self) -> AppPolicy {
         match self {
-            Self::Id(id) => AppPolicy { id, precedence: None, decision: None, reusable: true },
+            Self::Id(id) => AppPolicy { id, precedence: None, decision: None },
             Self::Policy(policy) => policy,
         }
     }
@@ -365,8 +360,8 @@ mod tests {
         let [first, second] = read.result.as_slice() else { panic!("{:?}", read.result) };
         assert_eq!((first.raw.as_str(), first.aud.as_deref()), (one, Some("a")));
         assert_eq!(first.domains, ["b.example"]);
-        let policies: Vec<_> = first.policies.iter().map(|p| (p.id.as_str(), p.reusable)).collect();
-        assert_eq!(policies, [("p", false), ("q", true), ("r", true)]);
+        let policies: Vec<_> = first.policies.iter().map(|policy| policy.id.as_str()).collect();
+        assert_eq!(policies, ["p", "q", "r"]);
         assert_eq!((second.kind.as_str(), second.domains.as_slice()), ("", &["c.example/x".to_owned()][..]));
     }
 }

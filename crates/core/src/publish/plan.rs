@@ -23,11 +23,12 @@ mod show;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 pub use self::dns::zone_of;
 use self::judge::{Go, Judge, Verdict};
 pub use self::round::{begins, departures, ended, tampering};
-pub use self::show::{HostView, PlanView};
+pub use self::show::HostView;
 use super::actual::{Actual, Step};
 use super::ingress::{Change, Conflict, Edit, Ingress, NotUnderstood};
 use super::marks::Marks;
@@ -70,6 +71,8 @@ pub struct Terms {
     pub exclusive: bool,
     /// For hostnames of which it is not known any more what was asked for them.
     pub delete_dns: bool,
+    /// How long nobody asks for a hostname before it is withdrawn.
+    pub grace: Duration,
 }
 
 impl Terms {
@@ -80,6 +83,7 @@ impl Terms {
             team: None,
             exclusive: false,
             delete_dns: false,
+            grace: Duration::from_secs(1800),
         }
     }
 }

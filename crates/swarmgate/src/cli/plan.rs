@@ -33,7 +33,10 @@ fn human(plan: &PlanAnswer) -> String {
         return "the gate publishes nothing: its configuration has no [cloudflare]".to_owned();
     }
     let mut lines = Vec::new();
-    lines.extend(plan.problem.iter().map(|problem| format!("problem: {problem}")));
+    if let Some(problem) = &plan.problem {
+        lines.push(format!("problem: {problem}"));
+        lines.push("what follows is how it was before".to_owned());
+    }
     lines.extend(plan.tunnel_status.iter().map(|status| format!("tunnel: {status}")));
     lines.push(match (plan.steps.len(), plan.dry_run) {
         (0, _) => "nothing is to be changed".to_owned(),
@@ -50,6 +53,7 @@ fn human(plan: &PlanAnswer) -> String {
         let told = host.problem.iter().chain(&host.notes);
         lines.extend(told.map(|what| format!("{}: {what}", host.host)));
     }
+    lines.extend(plan.problems.iter().cloned());
     lines.join("\n")
 }
 
@@ -79,6 +83,7 @@ mod tests {
                 host("a.example.com", "changing", None),
                 host("b.example.com", "conflict", Some("why")),
             ],
+            problems: vec!["swarm/shop: swarmgate.publish.prot: there is no such label".to_owned()],
             ..PlanAnswer::default()
         };
         assert_eq!(
@@ -91,8 +96,11 @@ mod tests {
                 "a.example.com  changing  swarm/web",
                 "b.example.com  conflict  swarm/web",
                 "b.example.com: why",
+                "swarm/shop: swarmgate.publish.prot: there is no such label",
             ]
         );
+        let away = human(&PlanAnswer { problem: Some("no answer".to_owned()), ..plan });
+        assert!(away.starts_with("problem: no answer\nwhat follows is how it was before\n"), "{away}");
         assert!(human(&PlanAnswer::default()).contains("no [cloudflare]"));
     }
 }

@@ -256,6 +256,7 @@ impl Round<'_> {
             team: self.config.team.clone(),
             exclusive: self.config.exclusive,
             delete_dns: self.config.delete_dns,
+            grace: self.config.grace,
             ..Terms::new(&self.config.tunnel, &self.config.instance)
         }
     }

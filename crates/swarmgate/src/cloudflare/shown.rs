@@ -19,6 +19,9 @@ pub struct PlanAnswer {
     /// The changes that are due, as a diff.
     pub steps: Vec<String>,
     pub hosts: Vec<HostView>,
+    /// What is wrong with services, such as a label that is not understood, each with the service and the fix.
+    #[serde(default)]
+    pub problems: Vec<String>,
 }
 
 /// Asks the loop for a plan of this moment.

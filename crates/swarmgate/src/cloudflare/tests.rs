@@ -3,7 +3,6 @@ mod rivals;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::json;
 use swarmgate_core::config::{self, Config, Override};
 use swarmgate_core::event::Event;
 use swarmgate_core::labels::{Labels, publish};
@@ -29,7 +28,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 struct Site {
     fake: FakeCloudflare,
     fleet: Fleet,
-    configs: watch::Sender<Arc<Config>>,
+    _configs: watch::Sender<Arc<Config>>,
     shown: Shown,
     events: broadcast::Receiver<Event>,
     stop: CancellationToken,
@@ -68,7 +67,7 @@ impl Site {
         observe(&fleet, services);
         seen.cancel();
         let running = tokio::spawn(publisher.run(seen, stop.clone()));
-        Self { fake, fleet, configs: send, shown, events, stop, running }
+        Self { fake, fleet, _configs: send, shown, events, stop, running }
     }
 
     /// What a Swarm has: services by their names, with labels as `key=value key=value`.
@@ -154,40 +153,6 @@ async fn services_are_published_in_order_with_one_write_and_no_call_after() {
 }
 
 #[tokio::test]
-async fn what_is_gone_for_long_enough_is_withdrawn_and_not_before() {
-    let site = Site::start(&[("grace", "1s"), ("delete_dns_on_removal", "true")]).await;
-    site.fake.with(|account| account.configure(r#"{"z":1,"ingress":[{"service":"http_status:503"}]}"#));
-    site.observe(&[("a", "host=a.example.com port=80"), ("b", "host=b.example.com port=80")]);
-    site.state("b.example.com", "published").await;
-    site.observe(&[("b", "host=b.example.com port=80")]);
-    site.state("a.example.com", "leaving").await;
-    site.visit("https://a.example.com/", Visit::Refused).await;
-    site.visit("https://b.example.com/", origin("http://b:80")).await;
-    let rules = site.fake.with(|account| account.rules());
-    assert_eq!(rules.last().map(String::as_str), Some(r#"{"service":"http_status:503"}"#));
-    site.end().await;
-}
-
-#[tokio::test]
-async fn the_next_gate_goes_on_where_this_one_ended() {
-    let directory = tempfile::tempdir().unwrap();
-    let services = [("a", "host=a.example.com port=80")];
-    let fake = {
-        let fake = FakeCloudflare::start().await;
-        fake.with(|account| drop(account.add_zone("example.com").id.clone()));
-        let site = Site::on(fake, &[], Store::open(directory.path()).unwrap(), &services);
-        site.state("a.example.com", "published").await;
-        site.end().await
-    };
-    let before = fake.writes().len();
-    let store = Store::open(directory.path()).unwrap();
-    let site = Site::on(fake, &[("grace", "1s")], store, &[]);
-    site.visit("https://a.example.com/", Visit::Refused).await;
-    site.end().await;
-    assert!(before > 0);
-}
-
-#[tokio::test]
 async fn a_write_of_somebody_else_is_neither_lost_nor_fought() {
     let mut site = Site::start(&[]).await;
     site.observe(&[("a", "host=a.example.com port=80")]);
@@ -256,41 +221,20 @@ async fn while_access_fails_nothing_is_public() {
 }
 
 #[tokio::test]
-async fn a_dry_run_changes_nothing_and_says_what_it_would() {
-    let site = Site::start(&[("dry_run", "true")]).await;
-    site.observe(&[("a", "host=a.example.com port=80")]);
-    let shown = site.state("a.example.com", "changing").await;
-    assert_eq!((shown.dry_run, shown.steps.len()), (true, 2), "{shown:?}");
-    assert_eq!(written(&site.fake), []);
-    site.configs.send_replace(configured(&site.fake, &[]));
-    site.visit("https://a.example.com/", origin("http://a:80")).await;
+async fn what_is_wrong_with_a_service_is_shown_while_it_is_so_and_told_when_it_comes_back() {
+    let mut site = Site::start(&[]).await;
+    let (wrong, right) = ([("a", "hots=a.example.com port=80")], [("a", "host=a.example.com port=80")]);
+    for _ in 0..2 {
+        site.observe(&wrong);
+        let shown = site.shows("a problem", |shown| !shown.problems.is_empty()).await;
+        let named = "swarm/a: swarmgate.publish.hots: there is no such label";
+        assert!(shown.problems.iter().any(|problem| problem.starts_with(named)), "{shown:?}");
+        until("an event", LIMIT, async || {
+            site.events.recv().await.ok().filter(|event| matches!(event, Event::Problem { .. }))
+        })
+        .await;
+        site.observe(&right);
+        site.shows("no problem", |shown| shown.problems.is_empty()).await;
+    }
     site.end().await;
-}
-
-#[tokio::test]
-async fn a_tunnel_that_cannot_be_configured_from_here_is_refused_with_the_reason() {
-    let site = Site::start(&[]).await;
-    site.fake.with(|account| account.tunnel.config_src = "local");
-    site.observe(&[("a", "host=a.example.com port=80")]);
-    let shown = site.shows("a problem", |shown| shown.problem.is_some()).await;
-    assert!(shown.problem.unwrap().contains("a file beside its connector"));
-    assert_eq!(written(&site.fake), []);
-    site.end().await;
-}
-
-#[tokio::test]
-async fn a_stop_finishes_the_call_under_way_and_makes_no_other() {
-    let site = Site::start(&[]).await;
-    site.fake.fail(Call::WriteConfig, 1, Fault::Held);
-    site.observe(&[("a", "host=a.example.com port=80")]);
-    until("the write", LIMIT, async || written(&site.fake).contains(&Call::WriteConfig).then_some(())).await;
-    site.stop.cancel();
-    assert!(!site.running.is_finished());
-    site.fake.release();
-    let fake = site.end().await;
-    assert_eq!(written(&fake), [Call::WriteConfig]);
-    assert_eq!(
-        fake.with(|account| account.config()["ingress"][0]["hostname"].clone()),
-        json!("a.example.com")
-    );
 }

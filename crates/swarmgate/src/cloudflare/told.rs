@@ -59,6 +59,11 @@ impl Told {
         self.services = problems;
     }
 
+    /// The same, for whoever asks.
+    pub fn of_services(&self) -> Vec<String> {
+        self.services.iter().map(|(service, problem)| format!("{service}: {problem}")).collect()
+    }
+
     /// There is no tunnel, whether or not one is `needed`.
     pub fn unconfigured(&mut self, needed: bool) {
         if needed && !std::mem::replace(&mut self.is_unconfigured, needed) {
@@ -90,7 +95,9 @@ impl Told {
             let now = Host::of(stand);
             let old = before.remove(&host);
             let known = old.as_ref().map_or(&[][..], |old| old.notes.as_slice());
-            for note in now.notes.iter().filter(|note| !known.contains(note)) {
+            // How long one has been gone is news at every look.
+            let told = |note: &&String| stand.standing == Standing::Leaving || known.contains(note);
+            for note in now.notes.iter().filter(|note| !told(note)) {
                 tracing::warn!(host, service, "{note}");
             }
             if old.is_none_or(|old| !old.reads_like(&now)) {

@@ -65,7 +65,8 @@ pub fn publish(
                 return Err(contended("its Access application"));
             }
             go.access.extend(missing_tag(access, tag));
-            go.access.push(Step::CreateApp { host: name.clone(), body: new(&name, &ids, tag) });
+            let body = new(&name, &ids, tag);
+            go.access.push(Step::CreateApp { host: name.clone(), body, policies: names(&policies) });
             Ok(Some(OF_A_NEW_APPLICATION.to_owned()))
         }
         Some(app) if input.memory.had_app(host) && another_gate(input, app).is_some() => {
@@ -81,7 +82,8 @@ pub fn publish(
                 }
                 go.access.extend(missing_tag(access, tag));
                 let body = changed(app, &name, &ids, tag)?;
-                go.access.push(Step::UpdateApp { host: name.clone(), id: app.id.clone(), body });
+                let (host, id) = (name.clone(), app.id.clone());
+                go.access.push(Step::UpdateApp { host, id, body, policies: names(&policies) });
             }
             let others = ours().filter(|other| other.id != app.id);
             go.after.extend(others.map(|other| Step::DeleteApp { host: name.clone(), id: other.id.clone() }));
@@ -218,6 +220,11 @@ fn policy<'a>(access: &'a Access, asked: &str) -> Result<&'a Policy, Standing> {
             Err(Standing::Failed(format!("{} policies have the name {asked:?}; write an id", named.len())))
         }
     }
+}
+
+fn names(policies: &[&Policy]) -> String {
+    let names = policies.iter().map(|policy| if policy.name.is_empty() { &policy.id } else { &policy.name });
+    names.cloned().collect::<Vec<_>>().join(", ")
 }
 
 fn is_right(app: &App, policies: &[&str], tag: &String) -> bool {

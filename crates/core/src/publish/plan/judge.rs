@@ -1,6 +1,7 @@
 //! What is to be done about one hostname, if anything may be.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use super::{Input, Stand, Standing, access, dns};
 use crate::name::HostPattern;
@@ -8,6 +9,7 @@ use crate::publish::actual::Step;
 use crate::publish::ingress::Ingress;
 use crate::publish::rule::{Key, Rule, Written};
 use crate::publish::wanted::Host;
+use crate::span;
 
 /// What every decision is made from.
 #[derive(Debug, Clone, Copy)]
@@ -114,12 +116,25 @@ impl Judge<'_> {
 
     /// Those that no service asks for, and whose time has not come.
     pub fn leaving(&self) -> BTreeMap<HostPattern, Stand> {
-        let stand = |service: Option<&str>| Stand {
+        let stand = |absent: Duration, service: Option<&str>| Stand {
             service: service.map(str::to_owned),
             standing: Standing::Leaving,
-            notes: Vec::new(),
+            notes: vec![self.how_long(absent)],
         };
-        self.input.memory.absences().map(|(host, _, service)| (host, stand(service))).collect()
+        self.input.memory.absences().map(|(host, absent, service)| (host, stand(absent, service))).collect()
+    }
+
+    fn how_long(&self, absent: Duration) -> String {
+        let (since, left) = (span::human(absent), self.input.terms.grace.saturating_sub(absent));
+        match left.is_zero() {
+            true => format!(
+                "nobody has asked for it for {since}; it is withdrawn as soon as that is certain and `max_deletions` allows it"
+            ),
+            false => format!(
+                "nobody has asked for it for {since}; it is withdrawn in {} if nobody does",
+                span::human(left)
+            ),
+        }
     }
 
     /// What stands in the way, and which policies are followed all the same.

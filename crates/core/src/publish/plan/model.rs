@@ -56,7 +56,6 @@ impl World {
             id: format!("p-{name}"),
             name: name.to_owned(),
             decision: decision.to_owned(),
-            reusable: true,
         };
         let zones = vec![zone("example.com"), zone("dev.example.com"), zone("example.org")];
         let records = zones.iter().map(|zone| (zone.id.clone(), Ok(Vec::new()))).collect();

@@ -8,14 +8,6 @@ use utoipa::ToSchema;
 use super::{Plan, Stand};
 use crate::publish::actual::{NewRecord, Step};
 
-/// A plan as the API gives it.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct PlanView {
-    /// One line each, with `+`, `~` or `-` in front; in order.
-    pub steps: Vec<String>,
-    pub hosts: Vec<HostView>,
-}
-
 /// One hostname as the API gives it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HostView {
@@ -27,13 +19,14 @@ pub struct HostView {
     pub notes: Vec<String>,
 }
 
-impl PlanView {
-    pub fn of(plan: &Plan) -> Self {
-        let steps = plan.to_string().lines().map(str::to_owned).collect();
-        Self {
-            steps,
-            hosts: plan.hosts.iter().map(|(host, stand)| HostView::of(host.to_string(), stand)).collect(),
-        }
+impl Plan {
+    /// One line for each change, with `+`, `~` or `-` in front; in order.
+    pub fn lines(&self) -> Vec<String> {
+        self.to_string().lines().map(str::to_owned).collect()
+    }
+
+    pub fn views(&self) -> Vec<HostView> {
+        self.hosts.iter().map(|(host, stand)| HostView::of(host.to_string(), stand)).collect()
     }
 }
 
@@ -74,8 +67,8 @@ impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::CreateTag { name } => write!(f, "+ access  tag {name}"),
-            Self::CreateApp { host, .. } => write!(f, "+ access  {host}"),
-            Self::UpdateApp { host, .. } => write!(f, "~ access  {host}"),
+            Self::CreateApp { host, policies, .. } => write!(f, "+ access  {host} (policies: {policies})"),
+            Self::UpdateApp { host, policies, .. } => write!(f, "~ access  {host} (policies: {policies})"),
             Self::DeleteApp { host, .. } => write!(f, "- access  {host}"),
             Self::PutConfiguration { version, .. } => write!(f, "~ tunnel  after version {version}"),
             Self::CreateRecord { record, .. } => write!(f, "+ dns     {record}"),

@@ -2,8 +2,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::Standing;
 use super::model::{TUNNEL, World, app, plain, service};
-use super::{PlanView, Standing};
 use crate::name::HostPattern;
 use crate::publish::Settings;
 use crate::publish::actual::Step;
@@ -33,7 +33,7 @@ fn a_plan_publishes_in_order_and_prints_itself() {
         plan.to_string().lines().collect::<Vec<_>>(),
         [
             "+ access  tag swarmgate-home-f70ff985",
-            "+ access  shop.example.com",
+            "+ access  shop.example.com (policies: staff)",
             "+ tunnel  api.example.com -> http://api:80",
             "+ tunnel  shop.example.com -> http://shop:80",
             &format!("+ dns     api.example.com CNAME {TUNNEL}.cfargotunnel.com ({OURS})"),
@@ -48,7 +48,7 @@ fn a_plan_publishes_in_order_and_prints_itself() {
     );
     assert_eq!(world.preview().steps, []);
     assert_eq!(standing(&world, "shop.example.com"), Standing::Published);
-    assert_eq!(PlanView::of(&world.preview()).hosts[0].state, "published");
+    assert_eq!(world.preview().views()[0].state, "published");
 }
 
 #[test]
@@ -66,6 +66,9 @@ fn what_is_withdrawn_goes_the_other_way_round_after_its_grace() {
     }
     world.restart();
     assert_eq!(standing(&world, "a.example.com"), Standing::Leaving);
+    let views = world.preview().views();
+    let how_long = "nobody has asked for it for 29m; it is withdrawn in 1m if nobody does";
+    assert_eq!(views[0].notes, [how_long]);
     world.round();
     world.wait(2);
     world.lives = 0;
