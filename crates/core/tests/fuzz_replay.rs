@@ -13,7 +13,7 @@ type Target = fn(&[u8]);
 #[test]
 fn the_corpus_holds() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz");
-    let targets: [(&str, Target); 12] = [
+    let targets: [(&str, Target); 13] = [
         ("address", targets::address),
         ("client", targets::client),
         ("engine", targets::engine),
