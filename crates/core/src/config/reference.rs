@@ -74,7 +74,11 @@ const TABLES: [(&str, &str, &str); 13] = [
         "A listener that stands behind a proxy such as HAProxy or nginx. May be repeated, and stand beside `listen`.",
     ),
     ("clients", "`[clients]`", "Where PROXY headers are read, this is about the address they name."),
-    ("api", "`[api]`", "Who may ask and command the gate over HTTP; [`api.md`](api.md) says what there is."),
+    (
+        "api",
+        "`[api]`",
+        "Who may ask and command the gate over HTTP; [`api.md`](api.md) says what there is. All of it may change while the gate runs.",
+    ),
     ("limits", "`[limits]`", "What strangers may cost."),
     ("log", "`[log]`", "The log goes to standard error."),
     ("notify", "`[notify]`", "Changes with a restart only."),

@@ -3,8 +3,9 @@
 use std::net::IpAddr;
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use serde::{Deserialize, Serialize};
+use swarmgate_core::config::Scope;
 use swarmgate_core::explain::{Explanation, Visitor, explain};
 use swarmgate_core::publish::plan::HostView;
 use swarmgate_core::routes::Routes;
@@ -14,9 +15,8 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
 
-use super::Api;
-use super::error::Refused;
 use super::extract::Query;
+use super::{Api, Asker};
 use crate::cloudflare::PlanAnswer;
 
 pub fn read() -> OpenApiRouter<Api> {
@@ -95,7 +95,7 @@ async fn explain_host(
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct PlanQuery {
-    /// As it was found last, without a call to Cloudflare.
+    /// As it was found last, without a call to Cloudflare. A token with the scope `read` gets no other.
     #[serde(default)]
     #[param(required = false)]
     last: bool,
@@ -106,9 +106,12 @@ struct PlanQuery {
     responses((status = 200, body = PlanAnswer)))]
 async fn plan(
     State(api): State<Api>,
+    Extension(asker): Extension<Asker>,
     Query(PlanQuery { last }): Query<PlanQuery>,
-) -> Result<Json<PlanAnswer>, Refused> {
-    Ok(Json(if last { api.publication.latest() } else { api.publication.now().await }))
+) -> Json<PlanAnswer> {
+    // Cloudflare answers so many calls and no more: a dashboard must not use up what publishing needs.
+    let anew = !last && asker.scope == Scope::Operate;
+    Json(if anew { api.publication.now().await } else { api.publication.latest() })
 }
 
 /// How publication stands.

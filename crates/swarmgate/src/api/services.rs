@@ -16,7 +16,7 @@ use super::extract::{Path, Query, Text};
 use super::{Api, ServiceView};
 
 pub fn read() -> OpenApiRouter<Api> {
-    OpenApiRouter::default().routes(routes!(services)).routes(routes!(service)).routes(routes!(output))
+    OpenApiRouter::default().routes(routes!(services)).routes(routes!(service))
 }
 
 pub fn operate() -> OpenApiRouter<Api> {
@@ -24,6 +24,8 @@ pub fn operate() -> OpenApiRouter<Api> {
         .routes(routes!(wake))
         .routes(routes!(sleep))
         .routes(routes!(pin))
+        // It names players and their addresses.
+        .routes(routes!(output))
         .routes(routes!(console))
 }
 

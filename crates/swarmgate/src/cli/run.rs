@@ -10,6 +10,7 @@ use swarmgate_core::config::{Checked, Config, Kind, Override, Problem};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::output::{Output, complaint};
+use crate::api::tokens::Tokens;
 use crate::app::{self, Stop};
 use crate::errors::chain;
 use crate::keeper;
@@ -103,7 +104,7 @@ impl Check {
         let origin = Origin::new(path, Vec::new());
         let (problems, warnings) = match origin.load() {
             Ok(Checked { config, warnings }) => {
-                let here = missing_here(&config).chain(messengers_here(&config));
+                let here = missing_here(&config).chain(messengers_here(&config)).chain(tokens_here(&config));
                 (Vec::new(), warnings.into_iter().chain(here).collect())
             }
             Err(LoadError::Bad { problems, .. }) => (problems, Vec::new()),
@@ -156,6 +157,17 @@ fn messengers_here(config: &Config) -> Option<Problem> {
     let error = settings::targets(config.notify.targets_file.as_ref()?).err()?;
     Some(Problem {
         key: "notify".to_owned(),
+        at: None,
+        what: chain(&error),
+        fix: "the gate does not start with that".to_owned(),
+    })
+}
+
+/// The same for the file of tokens.
+fn tokens_here(config: &Config) -> Option<Problem> {
+    let error = Tokens::load(&config.api).err()?;
+    Some(Problem {
+        key: "api".to_owned(),
         at: None,
         what: chain(&error),
         fix: "the gate does not start with that".to_owned(),

@@ -90,6 +90,28 @@ async fn without_tokens_there_is_no_api_over_tcp_and_it_says_how_to_get_one() {
 }
 
 #[tokio::test]
+async fn no_address_to_listen_on_opens_the_api() {
+    let home = Home::new();
+    let (players, http) = (home.address, home.http.port());
+    home.write_text(&format!(
+        "listen = [\"{players}\"]\nhttp = \"0.0.0.0:{http}\"\n[docker]\nswarm = \"off\"\ncontainers = \"off\"\n"
+    ));
+    let gate = home.start().await;
+    assert_eq!(Ask::new(gate.http, "GET", "/healthz").send().await.status, 200);
+    assert_eq!(Ask::new(gate.http, "GET", "/v1/services").send().await.code(), "api_closed");
+}
+
+#[tokio::test]
+async fn a_bad_file_of_tokens_is_found_by_check() {
+    let home = Home::new();
+    write_tokens(&home, &format!("ann read {READ}\nbo operate\n"));
+    home.write(&Config::of("[api]\ntokens_file = \"tokens\"\n"));
+    let output = home.command(&["check"]).output().await.unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("line 2") && said.contains("(warning)") && !said.contains(READ), "{said}");
+}
+
+#[tokio::test]
 async fn metrics_may_need_a_token() {
     let site = Site::with("metrics_need_token = true", |config| config).await;
     let ask = site.ask("GET", "/metrics");

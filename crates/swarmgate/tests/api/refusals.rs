@@ -42,6 +42,32 @@ async fn whatever_is_wrong_is_said_in_json() {
         );
         assert_eq!(answer.header("allow").is_some(), status == 405, "{method} {path}: {answer:?}");
     }
+    for (kind, body, status, code, field) in [
+        ("text/plain", "{}", 415, "unsupported_media_type", None),
+        ("application/json", "{", 400, "bad_request", None),
+        ("application/json", "[]", 400, "bad_request", None),
+        ("application/json", "{\"backend\": \"a:1\"}", 400, "bad_request", Some("serverAddress")),
+        (
+            "application/json",
+            "{\"serverAddress\": 7, \"backend\": \"a:1\"}",
+            400,
+            "bad_request",
+            Some("serverAddress"),
+        ),
+        (
+            "Application/JSON; charset=utf-8",
+            "{\"serverAddress\": \"a b\", \"backend\": \"a:1\"}",
+            400,
+            "bad_request",
+            Some("serverAddress"),
+        ),
+    ] {
+        let ask = site.ask("POST", "/routes").token(OPERATE).header("content-type", kind).body(body);
+        let answer = ask.send().await;
+        assert_eq!((answer.status, &*answer.code()), (status, code), "{kind} {body}: {}", answer.body);
+        let named = &answer.json()["error"]["field"];
+        assert_eq!(named, &field.map_or(json!(null), |field| json!(field)), "{body}: {}", answer.body);
+    }
     let not_text =
         site.ask("POST", "/v1/services/survival/console").token(OPERATE).body(b"\xff\xfe".to_vec());
     assert_eq!(not_text.send().await.code(), "bad_request");
