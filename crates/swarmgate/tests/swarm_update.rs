@@ -150,6 +150,12 @@ async fn a_tag_that_has_moved_is_deployed_and_one_that_has_not_is_left() {
         let updated = lab.update("web", image).await.unwrap();
         assert_eq!((&*updated.state, updated.new_version), ("unchanged", updated.old_version), "{image:?}");
     }
+    // Somebody has asked for the same already, and Swarm is at it: who waits hears how that ends.
+    lab.swarm(|swarm| swarm.update_status("web", "updating", "update in progress"));
+    let waiting = Ask { wait: Some(Duration::ZERO), ..ask("web", None) };
+    assert_eq!(code(lab.updater.update(&waiting).await.unwrap_err()), "not_converged");
+    lab.swarm(|swarm| swarm.update_status("web", "completed", "update completed"));
+    assert_eq!(lab.updater.update(&waiting).await.unwrap().state, "unchanged");
     assert_eq!(lab.swarm(|swarm| swarm.updates.len()), 0);
     lab.swarm(|swarm| swarm.registry.insert("acme/web:1".into(), NEW.into()));
     let updated = lab.update("web", None).await.unwrap();

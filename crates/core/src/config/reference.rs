@@ -62,7 +62,8 @@ A *source* is what limits count as one client: an IPv4 address, or an IPv6 /64.
 
 **Environment.** A key outside `[[listener]]`, `[publish.NAME]` and `[server.NAME]` can be set by a variable: `SWARMGATE_` and the
 key's path in capitals, with `_` for each dot. `SWARMGATE_LOG_LEVEL=debug` is `level` in `[log]`. Flags go before
-variables, variables before the file, the file before the defaults below.
+variables, variables before the file, the file before the defaults below. [swarmctl's variables](coming-from.md#swarmctl) go
+before the file, too, and the gate's own before them.
 "#;
 
 /// Table, heading, what it is.

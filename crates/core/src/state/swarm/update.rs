@@ -36,6 +36,11 @@ pub fn is_paused(service: &Value) -> bool {
     matches!(text(service, "/UpdateStatus/State"), "paused" | "rollback_paused")
 }
 
+/// Whether Swarm is still about the last update of the service.
+pub fn is_under_way(service: &Value) -> bool {
+    text(service, "/UpdateStatus/State") == "updating"
+}
+
 /// How far an update is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {

@@ -167,7 +167,13 @@ impl Updater {
             let mut updated = describe(&service, &target);
             let edited = update::edit(spec, &target.image, target.again);
             let edited = edited.map_err(|_| UpdateError::NoContainers(ask.service.clone()))?;
-            let Some(edited) = edited else { return Ok((id, updated)) };
+            let Some(edited) = edited else {
+                if update::is_under_way(&service) {
+                    // Who waits wants to know how it ends, whoever has begun it.
+                    updated.state = "updating".to_owned();
+                }
+                return Ok((id, updated));
+            };
             self.check_players(&updated.service, ask.force)?;
             updated.state = if update::is_asleep(spec) { "asleep" } else { "updating" }.to_owned();
             let sent = engine.update_service(&id, updated.old_version, &edited.spec).await;
