@@ -228,7 +228,19 @@ impl Store {
         written
     }
 
+    /// A file that turns out to be damaged is written anew, with all that is known.
     fn write(&self, directory: &Path, disk: &mut Disk) -> Result<(), StoreError> {
+        match self.write_once(directory, disk) {
+            Err(StoreError::Write { source }) if file::is_damage(&source) => {
+                disk.file = None;
+                file::set_aside(directory, &source)?;
+                self.write_once(directory, disk)
+            }
+            ended => ended,
+        }
+    }
+
+    fn write_once(&self, directory: &Path, disk: &mut Disk) -> Result<(), StoreError> {
         let file = match disk.file.take() {
             Some(file) => file,
             None => File::open(directory)?.0,

@@ -25,9 +25,18 @@ const LAYOUT: &str = "version";
 
 #[derive(Debug)]
 pub(super) struct File {
-    database: Database,
-    /// There was none before.
+    /// Until it is dropped.
+    database: Option<Database>,
+    /// There is nothing in it.
     pub is_new: bool,
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        let database = self.database.take();
+        // It writes once more then.
+        let _ = unpanicked(|| Ok(drop(database)));
+    }
 }
 
 enum Opened {
@@ -42,11 +51,15 @@ impl File {
         std::fs::create_dir_all(directory)
             .map_err(|source| StoreError::Directory { path: directory.display().to_string(), source })?;
         let path = directory.join(FILE);
+        if !path.exists() {
+            make(&path)?;
+        }
         let opened = open(&path).or_else(|error| {
             if !is_damage(&error) {
                 return Err(explain(&path, error));
             }
-            set_aside(&path, &error)?;
+            set_aside(directory, &error)?;
+            make(&path)?;
             open(&path).map_err(|error| explain(&path, error))
         })?;
         match opened {
@@ -58,7 +71,8 @@ impl File {
     /// Once this has returned they survive a kill. After an error the file must be opened anew.
     pub(super) fn write(&self, changes: &Changes) -> Result<(), redb::Error> {
         unpanicked(|| {
-            let write = self.database.begin_write()?;
+            let Some(database) = &self.database else { return Err(redb::Error::DatabaseClosed) };
+            let write = database.begin_write()?;
             {
                 let mut table = write.open_table(KEPT)?;
                 for ((kind, name), value) in changes {
@@ -74,17 +88,28 @@ impl File {
     }
 }
 
+/// Under another name until it is whole: a kill in between leaves no half of it.
+fn make(path: &Path) -> Result<(), StoreError> {
+    let new = path.with_extension("redb.new");
+    let made = open(&new).or_else(|error| {
+        let is_half = is_damage(&error) && std::fs::remove_file(&new).is_ok();
+        if is_half { open(&new) } else { Err(error) }
+    });
+    drop(made.map_err(|error| explain(&new, error))?);
+    std::fs::rename(&new, path).map_err(|source| explain(&new, redb::Error::Io(source)))
+}
+
 fn open(path: &Path) -> Result<Opened, redb::Error> {
     unpanicked(|| {
-        // Of no length: made, and never written.
-        let is_new = std::fs::metadata(path).map_or(true, |there| there.len() == 0);
         let database = Database::create(path)?;
         keep_private(path);
         if let Some(newer) = bring_up_to_date(&database)? {
             return Ok(Opened::TooNew(newer));
         }
         let kept = read(&database)?;
-        Ok(Opened::Usable(File { database, is_new }, kept))
+        // Nobody has written to it yet.
+        let is_new = kept.is_empty();
+        Ok(Opened::Usable(File { database: Some(database), is_new }, kept))
     })
 }
 
@@ -130,15 +155,17 @@ fn read(database: &Database) -> Result<Kept, redb::Error> {
     Ok(kept)
 }
 
-fn set_aside(path: &Path, why: &redb::Error) -> Result<(), StoreError> {
+/// The next store is a new one.
+pub(super) fn set_aside(directory: &Path, why: &redb::Error) -> Result<(), StoreError> {
+    let path = directory.join(FILE);
     let now = Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
     let aside = PathBuf::from(format!("{}.damaged-{now}", path.display()));
-    std::fs::rename(path, &aside)
+    std::fs::rename(&path, &aside)
         .map_err(|source| StoreError::Directory { path: path.display().to_string(), source })?;
     tracing::warn!(
         path = %path.display(), aside = %aside.display(), %why,
-        "the store is damaged and was set aside; the gate starts without what it had learned of services, without their \
-         pins, without routes made over HTTP, and without its memory of publications, whose marks at Cloudflare count"
+        "the store is damaged and was set aside; what only it knew is lost: what was learned of services, their pins, \
+         routes made over the API, and the memory of publications, whose marks at Cloudflare count"
     );
     Ok(())
 }
@@ -150,7 +177,7 @@ fn keep_private(path: &Path) {
     }
 }
 
-fn is_damage(error: &redb::Error) -> bool {
+pub(super) fn is_damage(error: &redb::Error) -> bool {
     use io::ErrorKind::{InvalidData, UnexpectedEof};
     use redb::Error;
     if let Error::Io(error) = error {
