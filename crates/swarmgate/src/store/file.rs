@@ -35,7 +35,10 @@ impl Drop for File {
     fn drop(&mut self) {
         let database = self.database.take();
         // It writes once more then.
-        let _ = unpanicked(|| Ok(drop(database)));
+        let _ = unpanicked(|| {
+            drop(database);
+            Ok(())
+        });
     }
 }
 
