@@ -43,7 +43,8 @@ async fn whatever_is_wrong_is_said_in_json() {
         assert_eq!(answer.header("allow").is_some(), status == 405, "{method} {path}: {answer:?}");
     }
     for (kind, body, status, code, field) in [
-        ("text/plain", "{}", 415, "unsupported_media_type", None),
+        // mc-router's clients need not say what it is.
+        ("text/plain", "{}", 400, "bad_request", Some("serverAddress")),
         ("application/json", "{", 400, "bad_request", None),
         ("application/json", "[]", 400, "bad_request", None),
         ("application/json", "{\"backend\": \"a:1\"}", 400, "bad_request", Some("serverAddress")),
