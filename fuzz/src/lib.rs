@@ -1,9 +1,11 @@
 //! What must hold for any bytes, one function per fuzz target.
 
 use std::fmt::Debug;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use swarmgate_core::config;
+use swarmgate_core::forwarded::{self, Said};
 use swarmgate_core::image::{self, Image};
 use swarmgate_core::labels::{self, Labels};
 use swarmgate_core::name::{HostName, HostPattern};
@@ -224,6 +226,27 @@ pub fn hostname(data: &[u8]) {
     }
 }
 
+/// Whatever a client and its proxies write: a stranger speaks for nobody, and what a proxy has written itself cannot be
+/// changed by what stands before it. The first line is the peer's, those with `f:` in front are of `Forwarded`.
+pub fn forwarded(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let mut lines = text.lines();
+    let Some(Ok(peer)) = lines.next().map(str::parse::<IpAddr>) else { return };
+    let (forwarded, x_forwarded_for): (Vec<&str>, Vec<&str>) = lines.partition(|line| line.starts_with("f:"));
+    let forwarded = forwarded.into_iter().filter_map(|line| line.strip_prefix("f:")).collect();
+    let mut said = Said { x_forwarded_for, forwarded };
+    let everybody = ["0.0.0.0/0".parse().unwrap(), "::/0".parse().unwrap()];
+    let proxies = ["10.0.0.0/8".parse().unwrap()];
+    assert_eq!(forwarded::real(peer, &said, &[]), peer.to_canonical());
+    let _ = forwarded::real(peer, &said, &everybody);
+    let client = forwarded::real(peer, &said, &proxies);
+    assert_eq!(client, client.to_canonical());
+    said.forwarded.clear();
+    said.x_forwarded_for.push("192.0.2.1, 10.0.0.2");
+    let own = forwarded::real("10.0.0.1".parse().unwrap(), &said, &proxies);
+    assert_eq!(own.to_string(), "192.0.2.1");
+}
+
 /// Whatever a program asks for over the API is a reference or none, and a pinned one says the digest that it was given.
 pub fn image(data: &[u8]) {
     const DIGEST: &str = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
@@ -244,6 +267,9 @@ pub fn settings(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     if let Err(problems) = config::parse(text, &[]) {
         assert!(!problems.is_empty());
+    }
+    if let Err((line, fault)) = config::Token::parse_lines(text) {
+        assert!((1..=text.lines().count()).contains(&line) && !fault.what.is_empty());
     }
     let pairs = text.lines().filter_map(|line| line.split_once('='));
     let labels: Labels = pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();

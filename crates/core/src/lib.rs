@@ -7,6 +7,7 @@ pub mod config;
 pub mod event;
 pub mod explain;
 pub mod fleet;
+pub mod forwarded;
 pub mod hours;
 pub mod image;
 pub mod knock;

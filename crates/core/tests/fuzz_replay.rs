@@ -13,10 +13,11 @@ type Target = fn(&[u8]);
 #[test]
 fn the_corpus_holds() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz");
-    let targets: [(&str, Target); 13] = [
+    let targets: [(&str, Target); 14] = [
         ("address", targets::address),
         ("client", targets::client),
         ("engine", targets::engine),
+        ("forwarded", targets::forwarded),
         ("hostname", targets::hostname),
         ("image", targets::image),
         ("knock", targets::knock),

@@ -20,8 +20,10 @@ use swarmgate_testkit::client::{Client, Outcome};
 use swarmgate_testkit::engine::{FakeEngine, container, service};
 use swarmgate_testkit::login::LoginStart;
 use swarmgate_testkit::messengers::{Messenger, Receiver};
+use swarmgate_testkit::process::Process;
 use swarmgate_testkit::wait::until;
 use swarmgate_testkit::wire::Handshake;
+use tokio::process::Command;
 
 struct Site {
     engine: FakeEngine,
@@ -100,10 +102,21 @@ async fn told(receiver: &Receiver, count: usize) -> Vec<Value> {
 #[tokio::test(flavor = "multi_thread")]
 async fn crashes_are_told_and_what_was_meant_is_not() {
     let site = Site::start().await;
+    let socket = site.gate.directory().join("swarmgate-data/control.sock");
+    let mut curl = Command::new("curl");
+    curl.args(["--silent", "--no-buffer", "http://gate/v1/events", "--unix-socket"]).arg(socket);
+    let mut listener = Process::start(&mut curl);
+    listener.wait_for_line(": here", LIMIT).await;
     for _ in 0..3 {
         site.crash("mc", 137).await;
     }
     let alerts = told(&site.alerts, 1).await;
+    // Whoever listens over the API hears the same.
+    let heard = listener.wait_for_line("\"event\":\"alert\"", LIMIT).await;
+    let heard: Value = serde_json::from_str(heard.trim_start_matches("data: ")).unwrap();
+    for part in ["title", "text", "subject", "kind", "stage"] {
+        assert_eq!(heard[part], alerts[0][part], "{part}");
+    }
     assert_eq!(alerts[0]["title"], "mc crashed");
     let text = alerts[0]["text"].as_str().unwrap();
     assert!(text.starts_with("exit code 137: killed") && text.contains("on node n1"), "{text}");

@@ -2,10 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use serde_json::{Value, json};
 use swarmgate_testkit::player::Passport;
 use swarmgate_testkit::vanilla::{Sight, Vanilla, releases};
+use swarmgate_testkit::wait::until;
 
-use crate::common::{Home, LIMIT, Server};
+use crate::common::{Gate, Home, LIMIT, Server};
 use crate::{
     arrived, assert_playing, follow, gate, is_in_the_room, is_in_the_world, player, server, slowly, waiting,
 };
@@ -49,6 +51,7 @@ async fn newer_protocols_wait_in_the_room() {
     for protocol in [776, 777] {
         let mut ann = arrived(&slowly(&gate, protocol, &format!("p{protocol}.example.com"), "Ann")).await;
         ann.until("the waiting room", LIMIT, is_in_the_room).await.unwrap();
+        assert_eq!(rungs(&gate).await[0], "room");
         let dialog = |game: &Vanilla| {
             game.seen().sights.iter().any(|sight| matches!(sight, Sight::Dialog(_))).then_some(())
         };
@@ -62,6 +65,14 @@ async fn newer_protocols_wait_in_the_room() {
         let (up, _playing) = tokio::join!(up, follow(ann, LIMIT));
         assert!(up.elapsed() < NEXT_WINDOW, "let in {:?} after it was up", up.elapsed());
     }
+}
+
+/// How those wait who wait, as the API tells it.
+async fn rungs(gate: &Gate) -> Value {
+    let (status, body) = gate.control("GET", "/v1/sessions?kind=waiting", "").await;
+    assert_eq!(status, 200, "{body}");
+    let sessions: Value = serde_json::from_str(&body).unwrap();
+    sessions.as_array().unwrap().iter().map(|session| session["rung"].clone()).collect()
 }
 
 #[tokio::test]
@@ -94,6 +105,8 @@ async fn a_waiting_player_sees_what_is_going_on() {
     let mc = server(&home, "mc", &["START_DELAY_MS=8000"]);
     let gate = gate(&home, &[&mc]).await;
     let mut ann = waiting(&player(&gate, 772, "mc.example.com", "Ann")).await;
+    until("a session in the world", LIMIT, async || (rungs(&gate).await == json!(["world"])).then_some(()))
+        .await;
     let bar = |wanted: f32| {
         move |game: &Vanilla| {
             game.seen()
