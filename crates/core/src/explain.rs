@@ -122,7 +122,7 @@ impl Case<'_> {
                 let why = format!("{list} keeps this address out");
                 (format!("gets no answer: {why}"), format!("is refused: {why}"))
             }
-            None => (ping(state, endpoint.as_deref()), self.join(endpoint.as_deref())),
+            None => (ping(state, endpoint.as_deref(), self.report.scalable), self.join(endpoint.as_deref())),
         };
         Explanation {
             service: Some(self.id.to_string()),
@@ -262,8 +262,9 @@ fn is_among(wakers: &Wakers, visitor: &Visitor) -> Option<bool> {
     if open { None } else { Some(false) }
 }
 
-fn ping(state: &State, endpoint: Option<&str>) -> String {
+fn ping(state: &State, endpoint: Option<&str>, scalable: bool) -> String {
     match endpoint {
+        Some(endpoint) if !scalable => format!("is relayed to {endpoint}, if that answers"),
         Some(endpoint) => format!("is relayed to {endpoint}, which answers itself"),
         None => format!("is answered by the gate with the text for \"{}\"; a ping never wakes", state.word()),
     }

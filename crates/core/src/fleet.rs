@@ -126,6 +126,8 @@ pub enum CommandError {
     NotScalable(ServiceId),
     #[error("{0} is pinned asleep; `swarmgate pin {name} none` ends that", name = .0.name)]
     PinnedAsleep(ServiceId),
+    #[error("{0} is pinned awake; `swarmgate pin {name} none` ends that", name = .0.name)]
+    PinnedAwake(ServiceId),
     #[error("{0} is {1}")]
     NotNow(ServiceId, &'static str),
     #[error("{service} has players in it ({seats} through the gate, {online} by the game's count); `swarmgate sleep {} --force` stops it all the same", service.name)]
@@ -237,6 +239,14 @@ impl Fleet {
             self.effects.push(Effect::Remember { service: service.clone(), learned });
         }
         self.settle(now);
+    }
+
+    /// A running service takes no connections: `why`.
+    pub fn unreached(&mut self, service: &ServiceId, why: String, now: Moment) {
+        if let Some(record) = self.records.get_mut(service) {
+            record.unreached(why, now);
+            self.settle(now);
+        }
     }
 
     /// What a service has said of its own start, as [`news`](crate::news) reads it.
@@ -431,7 +441,8 @@ impl Fleet {
                 self.effects.push(Effect::Probe(probe));
             }
             if record.due_sleep(now) {
-                record.begin_sleep("empty for its whole idle time");
+                let pinned = record.is_pinned_asleep();
+                record.begin_sleep(if pinned { "pinned asleep" } else { "empty for its whole idle time" });
             }
             if record.due_wake() {
                 record.begin_wake("its owner wants it awake now", now);

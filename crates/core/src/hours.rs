@@ -45,6 +45,11 @@ impl Hours {
     pub fn parse(text: &str) -> Result<Self, HoursError> {
         let words: Vec<&str> = text.split_whitespace().collect();
         let (days, times, zone) = match words.as_slice() {
+            // Days and hours; the zone has been left out.
+            [days, _] if days.starts_with(|first: char| first.is_ascii_alphabetic()) => {
+                span_of_days(days)?;
+                return Err(HoursError::Form);
+            }
             [times, zone] => (None, *times, *zone),
             [days, times, zone] => (Some(span_of_days(days)?), *times, *zone),
             _ => return Err(HoursError::Form),
@@ -171,6 +176,8 @@ mod tests {
             ("18:00 UTC", HoursError::Form),
             ("18-23 UTC", HoursError::Time("18".to_owned())),
             ("25:00-26:00 UTC", HoursError::Time("25:00".to_owned())),
+            ("mon-fry 18:00-23:00", HoursError::Day("fry".to_owned())),
+            ("mon-fri 18:00-23:00", HoursError::Form),
             ("moo 18:00-23:00 UTC", HoursError::Day("moo".to_owned())),
             ("18:00-23:00 Mars/Olympus", HoursError::Zone("Mars/Olympus".to_owned())),
         ] {

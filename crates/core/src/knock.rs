@@ -138,6 +138,8 @@ pub struct Face {
     /// Since when a start is under way.
     pub started: Option<Moment>,
     pub learned: Arc<Learned>,
+    /// Whether a join would start it, as far as that does not depend on who joins.
+    pub wakes: bool,
 }
 
 impl Face {

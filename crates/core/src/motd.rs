@@ -1,5 +1,6 @@
 //! The sentences players read: which template, and what its words in braces stand for.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use swarmgate_minecraft::Malformed;
@@ -10,7 +11,7 @@ use swarmgate_minecraft::text::Component;
 use crate::knock::{Face, Refusal, Unproven};
 use crate::learned::Pin;
 use crate::moment::Moment;
-use crate::service::State;
+use crate::service::{State, Texts};
 use crate::span;
 
 /// The words a template may have in braces, each with what it stands for.
@@ -33,6 +34,10 @@ pub fn in_list(face: &Face, now: Moment) -> Component {
     let texts = &face.spec.texts;
     if face.learned.pin == Pin::Asleep && matches!(face.state, State::Asleep | State::Failed { .. }) {
         return Component::literal(pinned_asleep(face));
+    }
+    // Its owner's own words stand as they are.
+    if face.state == State::Asleep && !face.wakes && texts.asleep == Texts::ASLEEP {
+        return Component::literal(wake_off(face));
     }
     let template = match &face.state {
         State::Asleep => &texts.asleep,
@@ -102,9 +107,7 @@ pub fn refused(refusal: &Refusal, now: Moment) -> Component {
                 unproven(*why)
             )
         }
-        Refusal::WakeOff(face) => {
-            format!("{} is not running, and only its owner starts it.", face.service.name)
-        }
+        Refusal::WakeOff(face) => wake_off(face),
         Refusal::PinnedAsleep(face) => pinned_asleep(face),
         Refusal::WakeRate { face, retry_in } => format!(
             "{} is not running, and you have started enough servers for now. Try again in {}.",
@@ -124,6 +127,10 @@ pub fn refused(refusal: &Refusal, now: Moment) -> Component {
         Refusal::Unreachable(face) => return unreachable(face, now),
     };
     Component::literal(sentence)
+}
+
+fn wake_off(face: &Face) -> String {
+    format!("{} is not running, and only its owner starts it.", face.service.name)
 }
 
 fn pinned_asleep(face: &Face) -> String {
@@ -215,11 +222,43 @@ fn value(token: &str, face: &Face, now: Moment) -> Option<String> {
         },
         "countdown" | "duration" => countdown(),
         "reason" if face.state == State::Stopping => "saving the world of its last run".to_owned(),
-        "reason" => face.state.reason().unwrap_or_default().to_owned(),
+        "reason" => for_players(face.state.reason().unwrap_or_default()).to_owned(),
         "motd" => status().description,
         "max" => status().max.unwrap_or(0).to_string(),
         _ => return None,
     })
+}
+
+/// A reason without what is its owner's business: it ends before the first clause with a path, an address, the number of
+/// a process or something quoted. The whole is in the log, in `swarmgate services` and in `explain`.
+fn for_players(reason: &str) -> &str {
+    const NOTHING: &str = "its owner can see why";
+    let mut end = 0;
+    for clause in reason.split_inclusive(' ').collect::<Vec<_>>().chunk_by(|word, _| !ends_clause(word)) {
+        if is_private(clause) {
+            let told = reason.get(..end).unwrap_or_default().trim_end_matches([':', ';', ',', ' ']);
+            return if told.is_empty() { NOTHING } else { told };
+        }
+        end += clause.iter().map(|word| word.len()).sum::<usize>();
+    }
+    reason
+}
+
+fn ends_clause(word: &str) -> bool {
+    word.trim_end().ends_with([':', ';', ','])
+}
+
+fn is_private(clause: &[&str]) -> bool {
+    let is_number = |word: &str| word.starts_with(|first: char| first.is_ascii_digit());
+    let says = |word: &&str| {
+        let word = word.trim().trim_matches(['(', ')', ',', ';', '.']);
+        let port = word.rsplit_once(':').is_some_and(|(_, port)| is_number(port));
+        port || word.contains('/') || word.parse::<IpAddr>().is_ok() || word.starts_with(['"', '`', '\''])
+    };
+    let process = clause
+        .windows(2)
+        .any(|pair| pair.first() == Some(&"process ") && pair.last().is_some_and(|next| is_number(next)));
+    process || clause.iter().any(says)
 }
 
 /// Rounded up to whole seconds, so that a countdown never says that nothing is left while something is.
@@ -252,11 +291,46 @@ mod tests {
                 boots_ms: [29_100].into(),
                 ..Learned::default()
             }),
+            wakes: true,
         }
     }
 
     fn at(ms: u64) -> Moment {
         Moment::after_start(Duration::from_millis(ms))
+    }
+
+    #[test]
+    fn players_read_no_paths_addresses_or_processes() {
+        for (reason, told) in [
+            ("exit code 137: killed, or out of memory", "exit code 137: killed, or out of memory"),
+            ("Preparing spawn area: 45%", "Preparing spawn area: 45%"),
+            ("no suitable node (1 node not available)", "no suitable node (1 node not available)"),
+            ("task: non-zero exit (1)", "task: non-zero exit (1)"),
+            ("it was not ready after 6s: 127.0.0.1:36613 refuses connections", "it was not ready after 6s"),
+            ("it was not ready after 6s: mc:25565 refuses connections", "it was not ready after 6s"),
+            ("No such image: registry.example/mc:latest", "No such image"),
+            ("the directory /srv/mc does not exist: create it", "its owner can see why"),
+            ("the program \"jaava\" is not in PATH", "its owner can see why"),
+            (
+                "it could not start: its directory is in use by process 10275, kept by process 1",
+                "it could not start",
+            ),
+            ("no route to [2001:db8::7]:25565", "its owner can see why"),
+            ("", ""),
+        ] {
+            assert_eq!(for_players(reason), told, "{reason}");
+        }
+    }
+
+    #[test]
+    fn nobody_is_asked_to_wake_what_no_join_wakes() {
+        let mut face = face(State::Asleep);
+        Arc::make_mut(&mut face.spec).texts.asleep = Texts::ASLEEP.to_owned();
+        assert_eq!(in_list(&face, at(0)).to_plain(), "mc is asleep. Join to wake it up!");
+        face.wakes = false;
+        assert_eq!(in_list(&face, at(0)).to_plain(), "mc is not running, and only its owner starts it.");
+        Arc::make_mut(&mut face.spec).texts.asleep = "Closed on Mondays".to_owned();
+        assert_eq!(in_list(&face, at(0)).to_plain(), "Closed on Mondays");
     }
 
     #[test]

@@ -166,6 +166,8 @@ async fn what_can_be_wrong_with_an_address_is_said_in_words() {
         (here(stranger(b"\xff\xff\xff\xff", false).await), "malformed", "not what Minecraft sends"),
         (here(stranger(b"", true).await), "closed", "closed the connection without an answer"),
         (here(stranger(b"", false).await), "silent", "has been silent for 500ms"),
+        (here(stranger(b"<!DOCTYPE html>", false).await), "not_minecraft", "a web server answers"),
+        (here(stranger(b"<\x00", true).await), "cut", "closed the connection in the middle"),
         (here(stranger(b"\x7f\x00", true).await), "cut", "closed the connection in the middle"),
     ] {
         for command in ["ping", "join"] {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::guests::{Guest, TICKET, Ticket};
 use super::{Fleet, Policy};
-use crate::knock::{Knock, Player, Purpose, Refusal, Seat, Verdict, Waiting};
+use crate::knock::{Face, Knock, Player, Purpose, Refusal, Seat, Verdict, Waiting};
 use crate::ladder::{self, Asked, Client, Exit, Facts, Reason, Rung, Said};
 use crate::moment::Moment;
 use crate::name::HostName;
@@ -35,7 +35,10 @@ impl Fleet {
         match &knock.purpose {
             Purpose::Status => match record.target() {
                 Some(target) => Verdict::Forward(target),
-                None => Verdict::Answer(record.face()),
+                None => {
+                    let wakes = record.spec.wake && (how != Match::Default || record.spec.default_wakes);
+                    Verdict::Answer(Face { wakes, ..record.face() })
+                }
             },
             Purpose::Login(player, client) => {
                 let visitor = Visitor {

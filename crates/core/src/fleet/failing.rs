@@ -132,3 +132,58 @@ fn somebody_may_be_in_whatever_else_does_not_answer() {
         assert_eq!(world.scales(), [] as [bool; 0], "{what}");
     }
 }
+
+#[test]
+fn one_that_was_found_at_the_start_and_never_answers_has_failed_too() {
+    let mut world = World::new(|spec| spec.start_timeout = Duration::from_secs(100));
+    world.see(running("r1"), at(5));
+    world.silent("r1", at(6));
+    world.fleet.tick(at(104));
+    assert_eq!(world.word(), "starting");
+    world.fleet.tick(world.fleet.next_deadline().unwrap().max(at(105)));
+    assert_eq!(world.word(), "failed");
+    let face = world.fleet.face(&id("mc")).unwrap();
+    assert_eq!(face.state.reason(), Some("it was not ready after 1m 40s: timed out"));
+    assert_eq!(world.scales(), [] as [bool; 0]);
+    world.players("r1", Some(0), at(200));
+    assert_eq!(world.word(), "running", "late is not never");
+}
+
+#[test]
+fn one_that_ends_before_anybody_got_in_was_not_stopped_under_players() {
+    let mut world = World::new(|_| {});
+    world.see(State::Asleep, at(0));
+    let _seat = world.seat(at(0));
+    world.scaled(true, at(1));
+    world.see(running("r1"), at(1));
+    world.effects.clear();
+    world.see(State::Asleep, at(2));
+    let lost = |effect: &Effect| matches!(effect, Effect::Tell(Event::StoppedWithPlayers { .. }));
+    assert!(!world.effects.iter().any(lost), "{:?}", world.effects);
+    assert_eq!(world.word(), "failed");
+}
+
+#[test]
+fn what_takes_no_connections_has_a_problem_until_it_answers() {
+    let mut world = World::new(|_| {});
+    world.up_and_empty(at(10));
+    let problems = |world: &World| world.fleet.report(&id("mc"), at(20)).unwrap().problems.join("; ");
+    assert_eq!(problems(&world), "");
+    world.fleet.unreached(&id("mc"), "127.0.0.1:1 refuses connections".to_owned(), at(11));
+    assert!(problems(&world).contains("127.0.0.1:1 refuses connections"), "{}", problems(&world));
+    assert!(world.fleet.next_deadline().unwrap() <= at(12), "it is looked at soon");
+    world.players("r1", Some(0), at(12));
+    assert_eq!(problems(&world), "");
+}
+
+#[test]
+fn one_that_is_pinned_awake_is_not_put_to_sleep_by_hand() {
+    let mut world = World::new(|_| {});
+    world.up_and_empty(at(10));
+    world.fleet.pin(&id("mc"), Pin::Awake, at(11)).unwrap();
+    for force in [false, true] {
+        let refused = world.fleet.sleep(&id("mc"), force, at(12));
+        assert_eq!(refused, Err(CommandError::PinnedAwake(id("mc"))));
+    }
+    assert_eq!(world.scales(), [] as [bool; 0]);
+}

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use self::show::SILENCE;
 use super::{Probe, Probed};
 use crate::event::Event;
 use crate::learned::Learned;
@@ -58,6 +59,8 @@ pub(super) struct Record {
     untold: Vec<String>,
     seats: BTreeSet<u64>,
     /// The run that has answered.
+    /// Since when it is known.
+    run_since: Moment,
     ready_run: Option<Arc<str>>,
     /// The gate started what runs, and it did not become ready in its time: nobody can be in it.
     never_ready: bool,
@@ -170,6 +173,7 @@ impl Record {
             told: BTreeSet::new(),
             untold: Vec::new(),
             seats: BTreeSet::new(),
+            run_since: now,
             ready_run: None,
             never_ready: false,
             sleep: Sleep::No,
@@ -333,6 +337,15 @@ impl Record {
         keep.then(|| Arc::clone(&self.learned))
     }
 
+    /// Somebody has found that it takes no connections: it is as good as silent until it answers again.
+    pub fn unreached(&mut self, why: String, now: Moment) {
+        if self.is_ready() {
+            self.silent = self.silent.max(SILENCE);
+            self.silence = why;
+            self.ask_soon(now);
+        }
+    }
+
     /// What it says itself while it starts.
     pub fn heard(&mut self, news: String) {
         let starts = self.wake.is_some() || matches!(self.believed, State::Running(_));
@@ -492,7 +505,8 @@ impl Record {
         if self.forgotten_at().is_some_and(|at| now >= at) {
             self.wake = None;
         }
-        if self.wake_deadline().is_some_and(|deadline| now >= deadline) {
+        let too_late = [self.wake_deadline(), self.overdue_at()].into_iter().flatten();
+        if too_late.min().is_some_and(|deadline| now >= deadline) {
             let ours = self.wake.as_ref().is_some_and(|wake| wake.ours);
             self.never_ready |= ours && self.is_up_or_coming();
             let mut reason = format!("it was not ready after {}", span::human(self.spec.start_timeout));
@@ -516,7 +530,7 @@ impl Record {
         };
         let cooling = matches!((&self.believed, &self.shown), (State::Asleep, State::Failed { .. }));
         let cooled = self.failure.as_ref().filter(|_| cooling).map(|failure| failure.until);
-        [probe, self.wake_deadline(), self.forgotten_at(), cooled, self.sleep_deadline()]
+        [probe, self.wake_deadline(), self.overdue_at(), self.forgotten_at(), cooled, self.sleep_deadline()]
             .into_iter()
             .flatten()
             .min()
@@ -563,7 +577,8 @@ impl Record {
 
     /// A stop that nobody here asked for, with players in it, is worth a loud word.
     fn note_lost(&mut self, before: &State) {
-        let ran = matches!(before, State::Running(_));
+        // Into one that was not up yet nobody has got.
+        let ran = run_of(before).is_some_and(|run| self.ready_run.as_ref() == Some(run));
         let ended = matches!(self.believed, State::Stopping | State::Asleep);
         let (seats, online) = (self.seats.len(), self.online.unwrap_or(0));
         if ran && ended && self.scalable && !self.is_falling_asleep() && (seats > 0 || online > 0) {
@@ -579,6 +594,7 @@ impl Record {
         self.silent = 0;
         self.probing = false;
         self.probe_at = now;
+        self.run_since = now;
     }
 
     fn allow_for_restart(&mut self, until: Moment, now: Moment) {
@@ -602,6 +618,14 @@ impl Record {
     fn wake_deadline(&self) -> Option<Moment> {
         let runs = |wake: &&Wake| wake.step != Step::Queued && self.believed != State::Stopping;
         self.wake.as_ref().filter(runs).map(|wake| wake.deadline)
+    }
+
+    /// When a run that nobody waits for counts as one that never came up, such as one that was found at the start.
+    fn overdue_at(&self) -> Option<Moment> {
+        let State::Running(running) = &self.believed else { return None };
+        let comes_up = self.wants_probe(running) && !self.is_ready() && self.stale.is_none();
+        (comes_up && self.wake.is_none() && self.failure.is_none())
+            .then_some(self.run_since + self.spec.start_timeout)
     }
 
     /// What was planned to be asked later has become pressing.

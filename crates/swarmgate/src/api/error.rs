@@ -53,6 +53,7 @@ codes! {
     AmbiguousName "ambiguous_name" CONFLICT "Several services have this name; `SOURCE/NAME` says which is meant."
     NotScalable "not_scalable" CONFLICT "The gate cannot start or stop this service."
     PinnedAsleep "pinned_asleep" CONFLICT "The service is pinned asleep."
+    PinnedAwake "pinned_awake" CONFLICT "The service is pinned awake."
     NotNow "not_now" CONFLICT "The service is in a state in which that cannot be done."
     Occupied "occupied" CONFLICT "Players are in the service."
     UnknownPlayers "unknown_players" CONFLICT "The game has not said how many players it has."
@@ -151,6 +152,7 @@ impl From<CommandError> for Refused {
             CommandError::Ambiguous(..) => Code::AmbiguousName,
             CommandError::NotScalable(_) => Code::NotScalable,
             CommandError::PinnedAsleep(_) => Code::PinnedAsleep,
+            CommandError::PinnedAwake(_) => Code::PinnedAwake,
             CommandError::NotNow(..) => Code::NotNow,
             CommandError::Occupied { .. } => Code::Occupied,
             CommandError::UnknownPlayers(_) => Code::UnknownPlayers,

@@ -217,9 +217,11 @@ fn said<'a>(srv: Option<&'a Address>, typed: &'a Address, protocol: i32, login: 
 
 /// The program that sends this first.
 fn stranger(bytes: &[u8]) -> Option<&'static str> {
-    let known: [(&[u8], &str); 6] = [
+    let known: [(&[u8], &str); 7] = [
         (b"HTTP/", "a web server"),
-        (b"<", "a web server"),
+        // A lone `<` may as well be the length of a packet.
+        (b"<!", "a web server"),
+        (b"<h", "a web server"),
         (b"\x15\x03", "a web server or another service with TLS"),
         (b"SSH-", "an SSH server"),
         (b"220", "a mail or FTP server"),

@@ -141,7 +141,7 @@ fn human(services: &[ServiceView]) -> String {
             service.name.clone(),
             doing(service),
             seconds(service.since_seconds),
-            service.players.map_or_else(|| "-".to_owned(), |players| players.to_string()),
+            players(service),
             service.sleeps_in_seconds.map_or_else(|| "-".to_owned(), seconds),
             hosts(service),
         ]
@@ -153,6 +153,15 @@ fn human(services: &[ServiceView]) -> String {
         }
     }
     text
+}
+
+/// By the game's own count, which is asked for now and then: who has come since is in it all the same.
+fn players(service: &ServiceView) -> String {
+    let through_the_gate = u32::try_from(service.seats).unwrap_or(u32::MAX);
+    match service.players {
+        Some(players) => players.max(through_the_gate).to_string(),
+        None => "-".to_owned(),
+    }
 }
 
 fn doing(service: &ServiceView) -> String {

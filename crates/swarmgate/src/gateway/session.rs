@@ -454,6 +454,7 @@ impl Visit {
     fn unreachable(&self, target: &Target, error: &DialError) {
         self.gateway.metrics.session_failed("unreachable");
         self.gateway.fleet.doubt(&target.service);
+        self.gateway.fleet.with(|core, now| core.unreached(&target.service, chain(error), now));
         if let Some(more) = self.gateway.quiet.allow_about("unreachable", &target.service) {
             tracing::warn!(service = %target.service, error = %chain(error), more, "a running server cannot be reached");
         }

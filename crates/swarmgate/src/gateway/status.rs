@@ -191,6 +191,7 @@ mod tests {
             state,
             started: None,
             learned: Arc::new(Learned::default()),
+            wakes: true,
         }
     }
 

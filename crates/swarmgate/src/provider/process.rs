@@ -194,8 +194,8 @@ impl ProcessSource {
                 if !self.left_over.contains(&dir) {
                     tracing::warn!(
                         state = %dir.display(),
-                        "A server runs that is no longer configured. It is left running: configure it again, or \
-                         stop it in its console."
+                        "A server runs that is no longer configured. It is left running. To stop it, configure it \
+                         again and put it to sleep with `swarmgate sleep`"
                     );
                 }
                 left_over.insert(dir);

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{Record, Sleep, Wanted};
 use crate::fleet::CommandError;
+use crate::learned::Pin;
 use crate::moment::Moment;
 use crate::service::{Players, State};
 
@@ -24,6 +25,10 @@ impl Record {
         };
         if !runs || self.is_falling_asleep() {
             return Err(CommandError::NotNow(id(), self.shown.word()));
+        }
+        // It would be started again at once.
+        if self.learned.pin == Pin::Awake {
+            return Err(CommandError::PinnedAwake(id()));
         }
         if force { Ok(()) } else { self.nobody_in_it() }
     }

@@ -10,7 +10,7 @@ use crate::moment::Moment;
 use crate::service::{Players, State};
 
 /// Unanswered probes in a row before the game counts as silent.
-const SILENCE: u32 = 3;
+pub(super) const SILENCE: u32 = 3;
 
 impl Record {
     /// Works out what to show; an event if that changed and is worth a line.
@@ -104,6 +104,7 @@ impl Record {
             state: self.shown.clone(),
             started,
             learned: Arc::clone(&self.learned),
+            wakes: self.spec.wake,
         }
     }
 
