@@ -303,6 +303,27 @@ mod tests {
         (began.elapsed(), error)
     }
 
+    #[test]
+    fn what_is_called_is_one_of_few_words() {
+        for (path, word) in [
+            ("/services?status=1", "services"),
+            ("/services/mc", "services"),
+            ("/services/mc/update?version=1", "service_update"),
+            ("/services/mc/logs?tail=5", "logs"),
+            ("/tasks?filters={\"/update\":1}", "tasks"),
+            ("/containers/json?all=1", "containers"),
+            ("/containers/0a1b/json", "containers"),
+            ("/containers/0a1b/stop?t=90", "container_stop"),
+            ("/containers/0a1b/logs", "logs"),
+            ("/distribution/itzg/minecraft-server/json", "registry"),
+            ("/events?filters=x", "events"),
+            ("/info", "other"),
+            ("", "other"),
+        ] {
+            assert_eq!(Call { method: Method::GET, path }.endpoint(), word, "{path}");
+        }
+    }
+
     /// The clock goes on by itself whenever everybody waits.
     #[tokio::test(start_paused = true)]
     async fn an_engine_that_says_nothing_is_given_up_on() {

@@ -175,3 +175,28 @@ async fn a_token_may_stand_in_the_configuration() {
     assert_eq!(ask.send().await.json(), json!([]));
     assert!(!gate.log().contains(OPERATE));
 }
+
+#[tokio::test]
+async fn what_is_asked_is_counted_by_its_route_and_not_by_its_name() {
+    let site = Site::start().await;
+    for name in ["one", "two", "three"] {
+        assert_eq!(site.ask("GET", &format!("/v1/services/{name}")).token(READ).status().await, 404);
+        assert_eq!(site.ask("GET", &format!("/v1/services/{name}")).token(WRONG).status().await, 401);
+        assert_eq!(site.ask("GET", &format!("/{name}")).status().await, 404);
+    }
+    let of = |endpoint: &str, status: u16| {
+        format!(
+            "swarmctl_http_requests_total{{method=\"GET\",endpoint=\"{endpoint}\",status_code=\"{status}\"}}"
+        )
+    };
+    for (name, count) in [
+        (of("/v1/services/{name}", 404), 3),
+        (of("/v1/services/{name}", 401), 3),
+        (of("unmatched", 404), 3),
+        ("swarmctl_auth_failures_total".to_owned(), 3),
+        ("swarmctl_rate_limited_requests_total".to_owned(), 0),
+    ] {
+        assert_eq!(site.gate.metric(&name).await, count, "{name}");
+    }
+    assert!(!site.gate.metrics().await.contains("endpoint=\"/metrics\""));
+}

@@ -194,3 +194,22 @@ async fn an_answer_that_does_not_come_is_given_up_on() {
     let error = client.tunnel().await.unwrap_err();
     assert_eq!(error.class(), Class::Transient, "{error}");
 }
+
+#[test]
+fn what_is_called_is_one_of_few_words() {
+    let called =
+        |path| super::Call { method: reqwest::Method::GET, path, body: None, right: "none" }.endpoint();
+    for (path, word) in [
+        ("/user/tokens/verify", "tokens"),
+        ("/accounts/a/tokens/verify", "tokens"),
+        ("/accounts/a/cfd_tunnel/t", "tunnel"),
+        ("/accounts/a/cfd_tunnel/t/configurations", "configuration"),
+        ("/zones?account.id=a&page=1", "zones"),
+        ("/zones/z/dns_records?name.exact=x", "dns_records"),
+        ("/accounts/a/access/apps/1", "access_apps"),
+        ("/accounts/a/access/tags", "access_tags"),
+        ("/accounts/a/access/policies?page=1", "access_policies"),
+    ] {
+        assert_eq!(called(path), word, "{path}");
+    }
+}
