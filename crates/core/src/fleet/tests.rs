@@ -646,6 +646,35 @@ fn a_service_that_is_removed_and_comes_back_keeps_its_seats() {
 }
 
 #[test]
+fn how_long_a_wake_took_is_told_and_how_long_each_state_lasted_is_known() {
+    let mut world = World::new(|_| {});
+    world.see(State::Stopping, at(0));
+    world.seat(at(10));
+    world.see(State::Asleep, at(30));
+    world.scaled(true, at(31));
+    world.see(running("r1"), at(40));
+    world.players("r1", Some(1), at(60));
+    let woken = |effect: &Effect| match effect {
+        Effect::Tell(event @ Event::Woken { .. }) => Some(event.clone()),
+        _ => None,
+    };
+    let (waited, booted) = (Duration::from_secs(50), Duration::from_secs(30));
+    let told: Vec<Event> = world.effects.iter().filter_map(woken).collect();
+    assert_eq!(told, [Event::Woken { service: id("mc"), waited, booted }]);
+    let lived = world.fleet.report(&id("mc"), at(100)).unwrap().lived;
+    let expected = [("running", 40), ("starting", 30), ("stopping", 30)];
+    assert_eq!(lived, expected.map(|(state, seconds)| (state, Duration::from_secs(seconds))).into());
+    // One that the gate has only gone along with says nothing of how long a start takes.
+    world.see(State::Asleep, at(100));
+    world.see(starting(), at(110));
+    world.see(running("r2"), at(120));
+    world.players("r2", Some(1), at(130));
+    assert_eq!(world.effects.iter().filter_map(woken).count(), 1);
+    let lived = world.fleet.report(&id("mc"), at(140)).unwrap().lived;
+    assert_eq!((lived["running"], lived["asleep"]), (Duration::from_secs(50), Duration::from_secs(10)));
+}
+
+#[test]
 fn changes_are_told_once_with_their_reason() {
     let mut world = World::new(|_| {});
     world.see(State::Asleep, at(1));

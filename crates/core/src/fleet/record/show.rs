@@ -29,7 +29,10 @@ impl Record {
         if before.word() == self.shown.word() {
             return None;
         }
-        *self.lived.entry(before.word()).or_default() += now.since(self.shown_since);
+        let lived = now.since(self.shown_since);
+        if !lived.is_zero() {
+            *self.lived.entry(before.word()).or_default() += lived;
+        }
         self.shown_since = now;
         Some(Event::Changed {
             service: self.id.clone(),
