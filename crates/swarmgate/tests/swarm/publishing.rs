@@ -70,6 +70,30 @@ async fn the_example_of_published_services_works_as_it_stands() {
     let refused = || fake.with(|account| account.visit("https://shop.example.com/")) == Visit::Refused;
     site.lab.until("the shop is withdrawn", async || refused().then_some(())).await;
     assert_eq!(fake.with(|account| account.visit("https://wiki.example.com/")), Visit::Login(vec![staff]));
+    ten_at_once_are_one_change(&site, &fake).await;
+}
+
+async fn ten_at_once_are_one_change(site: &Site, fake: &FakeCloudflare) {
+    let host = |number: usize| format!("ten{number}.example.com");
+    let service = |number: usize| {
+        let labels = format!("{{swarmgate.publish.host: {}, swarmgate.publish.port: '80'}}", host(number));
+        format!("  s{number}: {{image: 'nginx:stable-alpine', deploy: {{replicas: 0, labels: {labels}}}}}\n")
+    };
+    let file = site.lab.shared("config").join("ten.yml");
+    fs::write(&file, format!("services:\n{}version: '3.8'\n", (0..10).map(service).collect::<String>()))
+        .unwrap();
+    let changes = || fake.writes().iter().filter(|(call, _)| *call == Call::WriteConfig).count();
+    let before = changes();
+    let mut deploy = site.lab.command("docker");
+    deploy.args(["stack", "deploy", "--resolve-image", "never", "--compose-file"]);
+    site.lab.run(deploy.arg(file).arg("ten")).await;
+    let is_published = |number: usize| {
+        let visit = fake.with(|account| account.visit(&format!("https://{}/", host(number))));
+        visit == Visit::Origin(format!("http://ten_s{number}:80"))
+    };
+    let all = async || (0..10).all(is_published).then_some(());
+    site.lab.until("ten more are published", all).await;
+    assert_eq!(changes() - before, 1);
 }
 
 /// Until the gate has once looked at everything from begin to end.
