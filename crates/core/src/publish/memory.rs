@@ -272,9 +272,16 @@ impl Memory {
     }
 
     /// Before the rules are written: if the gate ends in between, the next one still knows whose they are.
-    pub fn intend(&mut self, rules: &BTreeMap<Key, String>, wanted: &Wanted) {
-        for (key, text) in rules {
+    pub fn intend(&mut self, plan: &Plan, wanted: &Wanted) {
+        for (key, text) in &plan.rules {
             self.texts_mut(key, wanted).meant = Some(text.clone());
+        }
+        for key in plan.removed() {
+            let path = key.path.as_deref().unwrap_or_default();
+            let known = self.hosts.get_mut(&key.host.to_string());
+            if let Some(texts) = known.and_then(|known| known.rules.get_mut(path)) {
+                texts.meant = Some(String::new());
+            }
         }
     }
 
@@ -380,7 +387,10 @@ impl Memory {
                 let key = Key { host: host.clone(), path: (!path.is_empty()).then(|| path.clone()) };
                 let there = ingress.rules().iter().find(|rule| rule.key.as_ref() == Some(&key));
                 let found = there.map(|rule| rule.text.clone()).unwrap_or_default();
-                if there.is_none_or(|rule| !rule.says(seen)) && texts.lost.as_ref() != Some(&found) {
+                // The answer to a change of the gate's own may have been lost.
+                let says = |text: &String| there.map_or(text.is_empty(), |rule| rule.says(text));
+                let is_own = says(seen) || texts.meant.as_ref().is_some_and(says);
+                if !is_own && texts.lost.as_ref() != Some(&found) {
                     texts.lost = Some(found);
                     keys.push(key);
                 }

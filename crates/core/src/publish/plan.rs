@@ -184,11 +184,16 @@ impl Plan {
         self.steps.get(..end).unwrap_or_default()
     }
 
+    /// The rules that go.
+    pub fn removed(&self) -> impl Iterator<Item = &Key> {
+        let removed = self.changes.iter().filter(|change| matches!(change, Change::Remove { .. }));
+        removed.map(Change::key)
+    }
+
     /// The hostnames that lose something by `step`.
     fn removals(&self, step: &Step) -> Vec<HostPattern> {
         if matches!(step, Step::PutConfiguration { .. }) {
-            let removed = self.changes.iter().filter(|change| matches!(change, Change::Remove { .. }));
-            return removed.map(|change| change.key().host.clone()).collect();
+            return self.removed().map(|key| key.host.clone()).collect();
         }
         let host = step.host().filter(|_| step.removes());
         host.and_then(|host| HostPattern::parse(host).ok()).into_iter().collect()

@@ -53,7 +53,7 @@ pub(super) struct Asking {
 pub(super) struct Texts {
     /// When it was last seen.
     pub seen: Option<String>,
-    /// As it was to be written, whether or not that came to pass.
+    /// As it was to be written, whether or not that came to pass. Empty: it was to go.
     pub meant: Option<String>,
     /// What somebody else made of it, which is told already. Empty: it is not there.
     #[serde(skip)]

@@ -25,6 +25,7 @@ enum Happens {
     Restarts,
     Waits(u64),
     IsSilent(bool),
+    LosesAnswers(bool),
     /// Somebody lets a record of ours lead elsewhere.
     Repoints(usize),
     /// Somebody makes a rule for one of our hostnames.
@@ -44,6 +45,7 @@ fn happens() -> impl Strategy<Value = Happens> {
         2 => Just(Happens::Restarts),
         4 => (0_u64..40).prop_map(Happens::Waits),
         2 => any::<bool>().prop_map(Happens::IsSilent),
+        2 => any::<bool>().prop_map(Happens::LosesAnswers),
         1 => (0..KINDS).prop_map(Happens::Repoints),
         1 => (0..KINDS).prop_map(Happens::AddsRule),
         1 => Just(Happens::WidensApp),
@@ -201,7 +203,8 @@ impl Foreign {
             | Happens::Ends(_)
             | Happens::Restarts
             | Happens::Waits(_)
-            | Happens::IsSilent(_) => {}
+            | Happens::IsSilent(_)
+            | Happens::LosesAnswers(_) => {}
         }
     }
 }
@@ -249,6 +252,7 @@ proptest! {
                 Happens::Restarts => world.restart(),
                 Happens::Waits(minutes) => world.wait(minutes),
                 Happens::IsSilent(silent) => world.answering = !silent,
+                Happens::LosesAnswers(loses) => world.cuts = loses,
                 Happens::Comes(_) | Happens::Repoints(_) | Happens::AddsRule(_) | Happens::WidensApp => {}
             }
             world.round();
@@ -257,6 +261,7 @@ proptest! {
         }
 
         world.broken.clear();
+        world.cuts = false;
         world.restart();
         world.answering = true;
         for _ in 0..4 {

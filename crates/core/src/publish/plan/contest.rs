@@ -109,6 +109,29 @@ fn what_is_edited_by_hand_now_and_then_is_made_good() {
 }
 
 #[test]
+fn an_answer_that_is_lost_is_nobody_elses_doing() {
+    let mut world = World::new(Value::Null);
+    let https = Settings { scheme: "https", ..Settings::default() };
+    for services in [
+        vec![protected("a", "a.example.com", &["staff"], false), plain("b", "b.example.com")],
+        vec![protected("a", "a.example.com", &["p-twin"], false), service("b", "b.example.com", https)],
+        vec![],
+    ] {
+        world.patience.grace = Duration::ZERO;
+        world.services = services;
+        world.cuts = true;
+        for _ in 0..8 {
+            world.round();
+            world.restart();
+        }
+        world.cuts = false;
+        world.round();
+        assert_eq!((world.tampered.as_slice(), world.preview().steps.len()), (&[][..], 0));
+    }
+    assert_eq!(world.rules().len(), 1);
+}
+
+#[test]
 fn every_removal_counts() {
     let hosts = ["a", "b", "c", "d"].map(|name| format!("{name}.example.com"));
     let mut world = World::new(Value::Null);

@@ -77,7 +77,7 @@ pub fn begins(memory: &mut Memory, plan: &Plan, step: &Step, wanted: &Wanted, no
         memory.removes(&host, now);
     }
     match step {
-        Step::PutConfiguration { .. } => memory.intend(&plan.rules, wanted),
+        Step::PutConfiguration { .. } => memory.intend(plan, wanted),
         Step::CreateApp { host, .. } | Step::UpdateApp { host, .. } | Step::DeleteApp { host, .. } => {
             HostPattern::parse(host).iter().for_each(|host| memory.changes_app(host));
         }
