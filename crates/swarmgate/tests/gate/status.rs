@@ -45,7 +45,7 @@ async fn each_state_has_its_own_answer() {
     gate.control("POST", "/v1/services/stopping/sleep?force=true", "").await;
     for (name, part) in [
         ("asleep", "asleep sleeps"),
-        ("starting", "starting starts, ready in a moment"),
+        ("starting", "starting starts, ready in a few minutes"),
         ("restarting", "restarting crashed, starts again in"),
         ("stopping", "stopping saves its world"),
         ("failed", "failed failed: it crashed: exit code 3."),
