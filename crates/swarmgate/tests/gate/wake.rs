@@ -140,7 +140,9 @@ async fn a_server_that_listens_elsewhere_fails_in_words_and_goes_when_it_is_told
     let gate = home.start().await;
     let why = format!("it was not ready after 3s: {address} refuses connections");
     let told = refusal(&Client::to(gate.address), "mc.example.com", "Ann").await;
-    assert_contains(&told, &why);
+    // Where the server is looked for is its owner's business.
+    assert_contains(&told, "it was not ready after 3s");
+    assert!(!told.contains(&address.to_string()), "{told}");
     let failed = gate.until("mc", "nobody waiting", |service| service["seats"] == 0).await;
     assert_eq!((&failed["state"], &failed["reason"]), (&"failed".into(), &why.into()));
     let hint = "it still runs; `swarmgate sleep mc` stops it; see `swarmgate output mc`";
