@@ -98,15 +98,15 @@ impl StoreError {
         }
     }
 
-    /// Whether nobody else is in the way, so that the gate can do without it, and it may be mended meanwhile.
+    /// Whether it is a matter of the disk alone: the gate can do without, and there may be room again one day.
     fn is_of_the_disk(&self) -> bool {
-        use io::ErrorKind::{FileTooLarge, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+        use io::ErrorKind::{FileTooLarge, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
         let source = match self {
             Self::Directory { source, .. } => Some(source),
             Self::Open { source, .. } => source.downcast_ref(),
             Self::Write { .. } | Self::InUse(_) | Self::TooNew { .. } | Self::NoRandomness => None,
         };
-        let kinds = [FileTooLarge, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull];
+        let kinds = [FileTooLarge, QuotaExceeded, ReadOnlyFilesystem, StorageFull];
         source.is_some_and(|error: &io::Error| kinds.contains(&error.kind()))
     }
 }
@@ -116,7 +116,8 @@ impl Store {
         Self::new(None, None, Kept::new())
     }
 
-    /// Opens the store in `directory`. Where nothing can be written, it begins in memory.
+    /// Opens the store in `directory`. Where the disk is full, or cannot be written to by
+    /// anybody, it begins in memory.
     ///
     /// # Errors
     /// When it must not be used, or nothing of the kind can be in that place.

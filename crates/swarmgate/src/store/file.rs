@@ -98,8 +98,8 @@ fn make(path: &Path) -> Result<(), StoreError> {
         let is_half = is_damage(&error) && std::fs::remove_file(&new).is_ok();
         if is_half { open(&new) } else { Err(error) }
     });
-    drop(made.map_err(|error| explain(&new, error))?);
-    std::fs::rename(&new, path).map_err(|source| explain(&new, redb::Error::Io(source)))
+    drop(made.map_err(|error| explain(path, error))?);
+    std::fs::rename(&new, path).map_err(|source| explain(path, redb::Error::Io(source)))
 }
 
 fn open(path: &Path) -> Result<Opened, redb::Error> {
