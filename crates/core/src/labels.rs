@@ -15,6 +15,7 @@ use ipnet::IpNet;
 
 pub use self::page::reference;
 use self::table::{ALIAS_PREFIX, Entry, PREFIX, entry, known};
+use crate::config::publish::port;
 use crate::config::{Fault, Override, overlay, value};
 use crate::name::HostPattern;
 use crate::service::Spec;
@@ -181,11 +182,6 @@ fn truth(text: &str) -> Result<bool, Fault> {
     }
 }
 
-fn port(text: &str) -> Result<u16, Fault> {
-    let port = text.parse().ok().filter(|port| *port != 0);
-    port.ok_or_else(|| Fault::new(format!("{text:?} is not a port"), "write a number from 1 to 65535"))
-}
-
 #[derive(Default)]
 struct Report(Vec<String>);
 
@@ -194,13 +190,12 @@ impl Report {
         self.0.push(format!("{key}: {what}; {fix}"));
     }
 
-    fn take<T>(&mut self, label: &publish::Label<'_>, parse: impl Fn(&str) -> Result<T, Fault>) -> Option<T> {
-        parse(&label.value).map_err(|fault| self.problem(label.key, fault)).ok()
+    fn read<T>(&mut self, label: Option<&Label<'_>>, parse: impl Fn(&str) -> Result<T, Fault>) -> Option<T> {
+        label.and_then(|Label { key, value, .. }| self.parse(key, value, parse))
     }
 
-    fn read<T>(&mut self, label: Option<&Label<'_>>, parse: impl Fn(&str) -> Result<T, Fault>) -> Option<T> {
-        let label = label?;
-        parse(&label.value).map_err(|fault| self.problem(label.key, fault)).ok()
+    fn parse<T>(&mut self, key: &str, value: &str, parse: impl Fn(&str) -> Result<T, Fault>) -> Option<T> {
+        parse(value).map_err(|fault| self.problem(key, fault)).ok()
     }
 
     /// The good ones of a list, each once.

@@ -98,13 +98,13 @@ fn publication(
     report: &mut Report,
 ) -> Publication {
     let before = report.0.len();
-    let number = asked.get("port").and_then(|label| report.take(label, port));
+    let number = asked.get("port").and_then(|label| report.parse(label.key, &label.value, port));
     if !asked.contains_key("port") {
         let key = label(group, "port");
         report.problem(&key, Fault::new("nothing says which port it listens on", format!("add {key}=8080")));
     }
     let at = match asked.get("address") {
-        Some(label) => report.take(label, address),
+        Some(label) => report.parse(label.key, &label.value, address),
         None => Some(name.to_owned()),
     };
     let target = at.zip(number).map(|(host, port)| Target { host, port });
@@ -148,7 +148,7 @@ fn read_settings(asked: &Group<'_>, base: &Settings, report: &mut Report) -> Set
         }
         match key.kind {
             "true or false" => {
-                let truth = report.take(label, truth);
+                let truth = report.parse(label.key, &label.value, truth);
                 let truth = truth.map(|truth| if truth { "true" } else { "false" });
                 overrides.extend(truth.map(|truth| Override::from_flag(label.key, &path, truth)));
             }

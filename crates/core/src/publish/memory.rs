@@ -317,11 +317,9 @@ impl Memory {
         changed
     }
 
-    /// Before the gate changes the application itself.
-    pub fn changes_app(&mut self, host: &HostPattern) {
-        if let Some(known) = self.hosts.get_mut(&host.to_string()) {
-            known.policies = None;
-        }
+    /// Before the gate changes the application itself. Whether anything was known of it.
+    pub fn changes_app(&mut self, host: &HostPattern) -> bool {
+        self.hosts.get_mut(&host.to_string()).is_some_and(|known| known.policies.take().is_some())
     }
 
     /// Whether its record was the gate's; if another gate's mark is on it, that one has taken it over.

@@ -77,16 +77,18 @@ pub fn begins(memory: &mut Memory, plan: &Plan, step: &Step, wanted: &Wanted, no
         memory.removes(&host, now);
     }
     match step {
-        Step::PutConfiguration { .. } => memory.intend(plan, wanted),
+        Step::PutConfiguration { .. } => {
+            memory.intend(plan, wanted);
+            true
+        }
         Step::CreateApp { host, .. } | Step::UpdateApp { host, .. } | Step::DeleteApp { host, .. } => {
-            HostPattern::parse(host).iter().for_each(|host| memory.changes_app(host));
+            HostPattern::parse(host).is_ok_and(|host| memory.changes_app(&host))
         }
         Step::CreateTag { .. }
         | Step::CreateRecord { .. }
         | Step::UpdateRecord { .. }
-        | Step::DeleteRecord { .. } => return false,
+        | Step::DeleteRecord { .. } => false,
     }
-    true
 }
 
 /// Without its memory the gate knows its rules by the marks beside them: of such a hostname those that are asked for,

@@ -77,10 +77,9 @@ async fn a_fight_over_a_rule_is_left_and_told() {
     site.visit("https://a.example.com/", origin("http://a:80")).await;
     let theirs =
         r#"{"ingress":[{"hostname":"a.example.com","service":"http://b:80"},{"service":"http_status:404"}]}"#;
-    for round in 0..3 {
+    for _ in 0..3 {
         site.visit("https://a.example.com/", origin("http://a:80")).await;
         site.state("a.example.com", "published").await;
-        assert!(round < 3);
         site.fake.with(|account| account.configure(theirs));
     }
     let shown = site.state("a.example.com", "conflict").await;
