@@ -2,6 +2,7 @@
 //! for a short while. A client that sends or reads byte by byte gets no more of it than any other. An answer that is
 //! meant to last gives its place to others, and is one of fewer.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
+use swarmgate_core::throttle::Source;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -23,6 +25,8 @@ use super::caller::Caller;
 pub struct Cost {
     /// Connections at one time; the others wait in the kernel's queue.
     pub connections: usize,
+    /// Of those, how many of one source on the network; the others are closed.
+    pub per_source: usize,
     /// How long a connection may last, its answer included.
     pub time: Duration,
     /// Connections at one time, besides, whose answers last.
@@ -32,7 +36,7 @@ pub struct Cost {
 impl Default for Cost {
     /// Nothing else that is served here takes a second.
     fn default() -> Self {
-        Self { connections: 64, time: Duration::from_secs(10), lasting: 32 }
+        Self { connections: 64, per_source: 48, time: Duration::from_secs(10), lasting: 32 }
     }
 }
 
@@ -46,7 +50,43 @@ pub struct Connection {
 }
 
 /// One among those that are served, until it is given up.
-type Place = Arc<Mutex<Option<OwnedSemaphorePermit>>>;
+type Place = Arc<Mutex<Option<(OwnedSemaphorePermit, Counted)>>>;
+
+/// How many places each source has.
+#[derive(Debug, Clone, Default)]
+struct Sources(Arc<Mutex<HashMap<Source, usize>>>);
+
+/// A place of a source, until it is dropped. The control socket's are nobody's.
+#[derive(Debug)]
+struct Counted(Sources, Option<Source>);
+
+impl Sources {
+    /// `None` if the source has as many as it may.
+    fn count(&self, caller: Caller, most: usize) -> Option<Counted> {
+        let Caller::Peer(peer) = caller else { return Some(Counted(self.clone(), None)) };
+        let source = Source::from(peer);
+        let mut sources = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = sources.entry(source).or_default();
+        if *count >= most {
+            return None;
+        }
+        *count += 1;
+        Some(Counted(self.clone(), Some(source)))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let Some(source) = self.1 else { return };
+        let mut sources = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = sources.get_mut(&source) {
+            *count -= 1;
+            if *count == 0 {
+                sources.remove(&source);
+            }
+        }
+    }
+}
 
 /// An answer that lasts, until it is dropped.
 #[derive(Debug)]
@@ -95,7 +135,7 @@ where
     L::Addr: Into<Caller>,
 {
     let places = Arc::new(Semaphore::new(cost.connections));
-    let lasting = Arc::new(Semaphore::new(cost.lasting));
+    let (lasting, sources) = (Arc::new(Semaphore::new(cost.lasting)), Sources::default());
     let connections = TaskTracker::new();
     loop {
         let accepted = async {
@@ -106,13 +146,15 @@ where
             () = stop.cancelled() => break,
             accepted = accepted => accepted,
         };
+        let caller = address.into();
+        let Some(counted) = sources.count(caller, cost.per_source) else { continue };
         let connection = Connection {
             deadline: watch::Sender::new(Instant::now() + cost.time),
-            place: Arc::new(Mutex::new(place)),
+            place: Arc::new(Mutex::new(place.map(|place| (place, counted)))),
             lasting: Arc::clone(&lasting),
             stop: stop.clone(),
         };
-        let (pages, caller) = (pages.clone(), address.into());
+        let pages = pages.clone();
         connections.spawn(async move {
             let overdue = overdue(connection.deadline.subscribe());
             let place = Arc::clone(&connection.place);
@@ -188,6 +230,10 @@ mod tests {
     }
 
     async fn site(connections: usize, time: Duration) -> Site {
+        site_of(Cost { connections, per_source: connections, time, lasting: 1 }).await
+    }
+
+    async fn site_of(cost: Cost) -> Site {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let stop = CancellationToken::new();
@@ -197,8 +243,7 @@ mod tests {
             .route("/long", get(|| async { long }))
             .route("/echo", post(|body: String| async { body }))
             .route("/lasting", get(lasting));
-        let served =
-            tokio::spawn(serve(listener, pages, Cost { connections, time, lasting: 1 }, stop.clone()));
+        let served = tokio::spawn(serve(listener, pages, cost, stop.clone()));
         Site { address, stop, served }
     }
 
@@ -252,6 +297,38 @@ mod tests {
             let _ = timeout(LIMIT, dawdler.read_to_end(&mut said)).await.expect("an end");
             assert!(said.len() < 8 << 20);
         }
+    }
+
+    #[tokio::test]
+    async fn one_source_does_not_keep_the_others_out() {
+        let site = site_of(Cost { connections: 4, per_source: 2, time: LIMIT, lasting: 1 }).await;
+        let mut dawdlers = [site.send("").await, site.send("").await];
+        let (from, limit) = ("127.0.0.2:0".parse().unwrap(), Duration::from_secs(5));
+        let mut third = site.send("GET / HTTP/1.1\r\nhost: gate\r\n\r\n").await;
+        let mut said = String::new();
+        // A reset is an end, too.
+        let _ = timeout(limit, third.read_to_string(&mut said)).await.expect("an end");
+        assert_eq!(said, "", "closed, not answered");
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.bind(from).unwrap();
+        let mut other = socket.connect(site.address).await.unwrap();
+        other.write_all(b"GET / HTTP/1.1\r\nhost: gate\r\n\r\n").await.unwrap();
+        timeout(limit, other.read_to_string(&mut said)).await.expect("an end").unwrap();
+        assert!(said.ends_with("here"), "{said}");
+        // Whoever goes gives its place back.
+        for dawdler in &mut dawdlers {
+            dawdler.write_all(b"GET / HTTP/1.1\r\nhost: gate\r\n\r\n").await.unwrap();
+            said.clear();
+            timeout(limit, dawdler.read_to_string(&mut said)).await.expect("an end").unwrap();
+            assert!(said.ends_with("here"), "{said}");
+        }
+        let until = swarmgate_testkit::wait::until("a place", LIMIT, async || {
+            let mut said = String::new();
+            let mut again = site.send("GET / HTTP/1.1\r\nhost: gate\r\n\r\n").await;
+            timeout(limit, again.read_to_string(&mut said)).await.ok()?.ok()?;
+            said.ends_with("here").then_some(())
+        });
+        until.await;
     }
 
     #[tokio::test]

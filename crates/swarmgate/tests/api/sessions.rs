@@ -41,6 +41,9 @@ async fn players_are_seen_and_named_to_those_who_operate_alone() {
     let anonymous = site.get("/v1/sessions", READ).await;
     assert_eq!((&anonymous[0]["player"], &anonymous[0]["client"]), (&Value::Null, &Value::Null));
     assert!(!anonymous.to_string().contains("Ann"), "{anonymous}");
+    // A server's own words name its players, too.
+    let output = site.ask("GET", "/v1/services/survival/output").token(READ).send().await;
+    assert_eq!(output.code(), "not_allowed");
     let one = site.get("/v1/sessions?service=survival&kind=playing", OPERATE).await;
     assert_eq!((one.as_array().unwrap().len(), &one[0]["player"]), (1, &json!("Bo")));
 
