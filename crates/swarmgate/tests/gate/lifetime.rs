@@ -225,7 +225,7 @@ async fn what_the_system_does_not_allow_is_said_with_the_user_and_the_fix() {
     mode(&data, 0o700);
     home.write_text(&format!("data_dir = \"data\"\nlisten = [\"127.0.0.1:25565\"]\n{table}"));
     let advice = "This runs as user 0: give that user access";
-    refused(&["swarmgate.redb.new: Permission denied", advice]).await;
+    refused(&["swarmgate.redb: Permission denied", advice]).await;
 
     nobody(&home.file());
     mode(&home.file(), 0o600);
