@@ -46,7 +46,8 @@ fn human(plan: &PlanAnswer) -> String {
     lines.extend(plan.steps.iter().map(|step| format!("  {step}")));
     if !plan.hosts.is_empty() {
         let heads = ["HOST", "STATE", "SERVICE"].map(str::to_owned).to_vec();
-        let rows: Vec<Vec<String>> = std::iter::once(heads).chain(plan.hosts.iter().map(row)).collect();
+        let rows = plan.hosts.iter().map(|host| row(host, plan.dry_run));
+        let rows: Vec<Vec<String>> = std::iter::once(heads).chain(rows).collect();
         lines.push(table(&rows));
     }
     for host in &plan.hosts {
@@ -57,9 +58,14 @@ fn human(plan: &PlanAnswer) -> String {
     lines.join("\n")
 }
 
-fn row(host: &HostView) -> Vec<String> {
+fn row(host: &HostView, dry_run: bool) -> Vec<String> {
     let service = host.service.clone().unwrap_or_else(|| "-".to_owned());
-    vec![host.host.clone(), host.state.clone(), service]
+    let state = match host.state.as_str() {
+        "changing" if dry_run => "would change",
+        "withdrawing" if dry_run => "would be withdrawn",
+        state => state,
+    };
+    vec![host.host.clone(), state.to_owned(), service]
 }
 
 #[cfg(test)]
@@ -99,6 +105,8 @@ mod tests {
                 "swarm/shop: swarmgate.publish.prot: there is no such label",
             ]
         );
+        let dry = human(&PlanAnswer { dry_run: true, ..plan.clone() });
+        assert!(dry.contains("a.example.com  would change  swarm/web"), "{dry}");
         let away = human(&PlanAnswer { problem: Some("no answer".to_owned()), ..plan });
         assert!(away.starts_with("problem: no answer\nwhat follows is how it was before\n"), "{away}");
         assert!(human(&PlanAnswer::default()).contains("no [cloudflare]"));
