@@ -99,6 +99,10 @@ async fn a_service_may_start_lower() {
     }
     assert_eq!(gate.metric("swarmgate_waits_total{rung=\"room\"}").await, 2);
     assert_eq!(gate.metric("swarmgate_limbo_ends_total{rung=\"room\",end=\"transferred\"}").await, 2);
+    until("nobody who waits", LIMIT, async || {
+        (gate.metric("swarmgate_players_waiting{rung=\"room\"}").await == 0).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -119,6 +123,8 @@ async fn limbo_has_its_caps_and_beyond_them_is_hold() {
         if last == 2 {
             let cy = waiting(&from(3, "Cy")).await;
             assert_eq!(gate.metric("swarmgate_players_in_limbo").await, 2);
+            assert_eq!(gate.metric("swarmgate_players_waiting{rung=\"world\"}").await, 2);
+            assert_eq!(gate.metric("swarmgate_players_waiting{rung=\"hold\"}").await, 0, "Bo has gone");
             tokio::spawn(async move {
                 let mut cy = cy;
                 cy.until_ended(LIMIT).await.ok();
