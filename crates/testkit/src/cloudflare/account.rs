@@ -35,6 +35,8 @@ pub struct Account {
     pub yields: bool,
     /// A configuration is given back in words of the API's own.
     pub normalises: bool,
+    /// A configuration that is written counts as a version, and is not kept.
+    pub forgets: bool,
     /// So often yet somebody writes the configuration after a client has read it, as it is.
     pub rival_after_reads: u32,
     /// The same right before a client's write.
@@ -76,6 +78,7 @@ impl Default for Account {
             protected: BTreeSet::new(),
             yields: false,
             normalises: false,
+            forgets: false,
             rival_after_reads: 0,
             rival_before_writes: 0,
             foreign: Foreign::default(),
@@ -224,6 +227,10 @@ impl Account {
     fn write_config(&mut self, text: &str, body: &Value) -> Reply {
         if let Err(why) = ingress::validate(&body["config"]) {
             return Reply::error(400, 1056, &format!("Bad Configuration: Validation failed: {why}"));
+        }
+        if self.forgets {
+            self.tunnel.version += 1;
+            return self.tunnel.show_config();
         }
         let before = self.tunnel.config.take().unwrap_or_default();
         let after = raw::object(text).get("config").map(|config| config.get().to_owned());

@@ -89,6 +89,24 @@ async fn a_fight_over_a_rule_is_left_and_told() {
 }
 
 #[tokio::test]
+async fn what_is_said_to_be_done_and_is_not_is_tried_once_and_told() {
+    let site = Site::start(&[]).await;
+    site.fake.with(|account| {
+        account.configure(r#"{"ingress":[{"service":"http_status:404"}]}"#);
+        account.forgets = true;
+    });
+    site.observe(&[("a", "host=a.example.com port=80")]);
+    let shown = site.state("a.example.com", "failed").await;
+    let problem = shown.hosts[0].problem.clone().unwrap();
+    assert!(problem.contains("says that it is done, and it is not"), "{problem}");
+    assert_eq!(written(&site.fake), [Call::WriteConfig]);
+    site.fake.with(|account| account.forgets = false);
+    site.observe(&[("a", "host=a.example.com port=81")]);
+    site.visit("https://a.example.com/", origin("http://a:81")).await;
+    site.end().await;
+}
+
+#[tokio::test]
 async fn a_stop_does_not_wait_for_ever() {
     let site = Site::start(&[]).await;
     site.fake.fail(Call::WriteConfig, 1, Fault::Held);
