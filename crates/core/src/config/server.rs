@@ -71,6 +71,10 @@ fn server(
     spec.hosts = claims.claim_hosts(name, hosts, section);
     if default {
         claims.claim_default(name, section);
+        if spec.hosts.is_empty() && spec.wake && section.has("command") && !section.has("default_wakes") {
+            let fix = "write default_wakes = true, or default_wakes = false if only its owner starts it";
+            section.warning("default", Fault::new("joins by the default route alone do not start it", fix));
+        }
     } else if section.has("default_wakes") && spec.default_wakes {
         let fault = Fault::new("has no effect without default = true", "add default = true, or remove it");
         section.warning("default_wakes", fault);

@@ -311,6 +311,16 @@ texts.asleep = '{sever} {"text": 1} {zzz} {server}'"#,
         ),
         (
             "[server.a]
+default = true
+command = 'a'
+directory = 'a'
+address = 'localhost:2'",
+            &[
+                "2:11 server.a.default: joins by the default route alone do not start it; write default_wakes = true, or default_wakes = false if only its owner starts it",
+            ],
+        ),
+        (
+            "[server.a]
 hosts = 'a'
 command = 'a && b'
 directory = 'a'
