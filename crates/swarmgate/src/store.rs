@@ -22,7 +22,7 @@ use swarmgate_core::learned::Learned;
 use swarmgate_core::publish::memory::Memory;
 use swarmgate_core::service::ServiceId;
 
-use self::file::{Changes, File, Kept};
+use self::file::{Changes, FILE, File, Kept};
 use self::layout::VERSION;
 
 /// Of each service, by its displayed id.
@@ -64,6 +64,8 @@ struct Content {
 #[derive(Debug, Default)]
 struct Disk {
     file: Option<File>,
+    /// What is in the file is in memory, too, so that it may be written over.
+    is_read: bool,
     /// What the log has heard of it last.
     complaint: String,
 }
@@ -80,6 +82,8 @@ pub enum StoreError {
     Directory { path: String, source: io::Error },
     #[error("cannot open {path}")]
     Open { path: String, source: Box<dyn Error + Send + Sync> },
+    #[error("{path} could not be read when the gate started")]
+    Unread { path: String, source: Option<Box<StoreError>> },
     #[error("cannot write what is to be kept")]
     Write { source: Box<redb::Error> },
     #[error("this system gives no random numbers")]
@@ -92,9 +96,11 @@ impl StoreError {
         match self {
             Self::InUse(_) => "store_in_use",
             Self::TooNew { .. } => "store_too_new",
-            Self::Directory { .. } | Self::Open { .. } | Self::Write { .. } | Self::NoRandomness => {
-                "store_unusable"
-            }
+            Self::Directory { .. }
+            | Self::Open { .. }
+            | Self::Unread { .. }
+            | Self::Write { .. }
+            | Self::NoRandomness => "store_unusable",
         }
     }
 
@@ -104,10 +110,38 @@ impl StoreError {
         let source = match self {
             Self::Directory { source, .. } => Some(source),
             Self::Open { source, .. } => source.downcast_ref(),
-            Self::Write { .. } | Self::InUse(_) | Self::TooNew { .. } | Self::NoRandomness => None,
+            Self::Unread { .. }
+            | Self::Write { .. }
+            | Self::InUse(_)
+            | Self::TooNew { .. }
+            | Self::NoRandomness => None,
         };
         let kinds = [FileTooLarge, QuotaExceeded, ReadOnlyFilesystem, StorageFull];
         source.is_some_and(|error: &io::Error| kinds.contains(&error.kind()))
+    }
+
+    /// What it costs, and what can be done.
+    const fn cost(&self) -> &'static str {
+        let Self::Unread { source, .. } = self else {
+            return "nothing can be kept; what the gate learns of services, their pins, and what it knows of publications is \
+                    in memory until the disk takes it, and is lost if the gate ends before";
+        };
+        if source.is_some() {
+            "what earlier runs kept stays as it is, and this run does without; restart swarmgate once the disk can be \
+             written to, and all is back. What is learned until then is in memory only, and lost at that restart"
+        } else {
+            "the store can be used again, and what earlier runs kept is in it: restart swarmgate to have it back. What is \
+             learned until then is in memory only, and lost at that restart"
+        }
+    }
+
+    /// What it means to a gate that has not read the file.
+    fn before_reading(self, directory: &Path) -> Self {
+        let path = directory.join(FILE);
+        if !self.is_of_the_disk() || !path.exists() {
+            return self;
+        }
+        Self::Unread { path: path.display().to_string(), source: Some(Box::new(self)) }
     }
 }
 
@@ -117,7 +151,7 @@ impl Store {
     }
 
     /// Opens the store in `directory`. Where the disk is full, or cannot be written to by
-    /// anybody, it begins in memory.
+    /// anybody, it begins in memory, and what is in the file is left as it is for the next run.
     ///
     /// # Errors
     /// When it must not be used, or nothing of the kind can be in that place.
@@ -126,7 +160,7 @@ impl Store {
             Ok((file, kept)) => Ok(Self::new(Some(directory.to_owned()), Some(file), kept)),
             Err(error) if error.is_of_the_disk() => {
                 let store = Self::new(Some(directory.to_owned()), None, Kept::new());
-                store.complain(&mut lock(&store.shared.disk), &error);
+                store.complain(&mut lock(&store.shared.disk), &error.before_reading(directory));
                 Ok(store)
             }
             Err(error) => Err(error),
@@ -135,7 +169,7 @@ impl Store {
 
     fn new(directory: Option<PathBuf>, file: Option<File>, kept: Kept) -> Self {
         let memory = Mutex::new(Content { kept, ..Content::default() });
-        let disk = Mutex::new(Disk { file, complaint: String::new() });
+        let disk = Mutex::new(Disk { is_read: file.is_some(), file, complaint: String::new() });
         Self { shared: Arc::new(Shared { directory, memory, disk }) }
     }
 
@@ -212,7 +246,7 @@ impl Store {
     fn try_flush(&self) -> Result<(), StoreError> {
         let Some(directory) = &self.shared.directory else { return Ok(()) };
         let mut disk = lock(&self.shared.disk);
-        if lock(&self.shared.memory).unwritten.is_empty() {
+        if lock(&self.shared.memory).is_written() {
             return Ok(());
         }
         let written = self.write(directory, &mut disk);
@@ -244,28 +278,33 @@ impl Store {
     fn write_once(&self, directory: &Path, disk: &mut Disk) -> Result<(), StoreError> {
         let file = match disk.file.take() {
             Some(file) => file,
-            None => File::open(directory)?.0,
+            None if disk.is_read => File::open(directory)?.0,
+            None => open_unread(directory)?,
         };
+        disk.is_read = true;
         let file = disk.file.insert(file);
-        let (taken, changes) = lock(&self.shared.memory).changes(file.is_new);
-        if let Err(error) = file.write(&changes) {
-            lock(&self.shared.memory).unwritten.extend(taken);
-            return Err(StoreError::Write { source: Box::new(error) });
+        loop {
+            let (taken, changes) = lock(&self.shared.memory).changes(file.is_new);
+            let written = file.write(&changes);
+            let mut memory = lock(&self.shared.memory);
+            if let Err(error) = written {
+                memory.unwritten.extend(taken);
+                return Err(StoreError::Write { source: Box::new(error) });
+            }
+            file.is_new = false;
+            // What came meanwhile may count on being tried again.
+            memory.retrying &= !memory.unwritten.is_empty();
+            if !memory.retrying {
+                return Ok(());
+            }
         }
-        file.is_new = false;
-        lock(&self.shared.memory).retrying = false;
-        Ok(())
     }
 
     /// Once for each thing that is wrong; then it is tried again until it works.
     fn complain(&self, disk: &mut Disk, error: &StoreError) {
         let why = crate::errors::chain(error);
         if disk.complaint != why {
-            tracing::warn!(
-                error = why,
-                "nothing can be kept; what the gate learns of services, their pins, and what it knows of publications is in \
-                 memory until the disk takes it, and is lost if the gate ends before"
-            );
+            tracing::warn!(error = why, "{}", error.cost());
             disk.complaint = why;
         }
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
@@ -279,7 +318,11 @@ impl Store {
             tokio::time::sleep(RETRY).await;
             let store = self.clone();
             // It says itself what is wrong.
-            let _ = tokio::task::spawn_blocking(move || store.flush()).await;
+            let flushed = tokio::task::spawn_blocking(move || store.try_flush()).await;
+            if let Ok(Err(StoreError::Unread { source: None, .. })) = flushed {
+                // Only the next run can make it good.
+                return;
+            }
         }
     }
 
@@ -318,6 +361,11 @@ impl Content {
         before
     }
 
+    /// Whether there is nothing to ask the disk.
+    fn is_written(&self) -> bool {
+        self.unwritten.is_empty() && !self.retrying
+    }
+
     /// Takes what the disk does not know yet; a new file knows nothing.
     fn changes(&mut self, is_new: bool) -> (BTreeSet<(String, String)>, Changes) {
         let taken = std::mem::take(&mut self.unwritten);
@@ -327,6 +375,15 @@ impl Content {
         let changes = changes.map(|(value, key)| (key, value)).collect();
         (taken, changes)
     }
+}
+
+/// For a gate that began without the file: what an owner had is not to be written over by one who never knew it.
+fn open_unread(directory: &Path) -> Result<File, StoreError> {
+    let (file, kept) = File::open(directory).map_err(|error| error.before_reading(directory))?;
+    if kept.is_empty() {
+        return Ok(file);
+    }
+    Err(StoreError::Unread { path: directory.join(FILE).display().to_string(), source: None })
 }
 
 fn parse<T: DeserializeOwned>(kind: &str, name: &str, json: &str) -> Option<T> {

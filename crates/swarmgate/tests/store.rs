@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use common::{Config, Gate, Home, LIMIT, Server};
 use swarmgate::store::Store;
-use swarmgate_core::learned::Learned;
+use swarmgate_core::learned::{Learned, Pin};
 use swarmgate_core::service::ServiceId;
 use swarmgate_testkit::client::Client;
 use swarmgate_testkit::peers;
@@ -103,6 +103,28 @@ impl SmallDisk {
         while file.write_all(&[0; 4096]).is_ok() {}
     }
 
+    /// Fills it but for this many bytes.
+    fn fill_but(&self, room: u64) {
+        self.fill();
+        let file = fs::File::options().write(true).open(self.0.join("filler")).unwrap();
+        file.set_len(file.metadata().unwrap().len().saturating_sub(room)).unwrap();
+    }
+
+    /// `ro` or `rw`.
+    fn remount(&self, mode: &str) {
+        let options = format!("remount,size=4m,{mode}");
+        let output = Command::new("mount").args(["-o", &options]).arg(&self.0).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    }
+
+    /// The names in it, sorted.
+    fn files(&self) -> Vec<String> {
+        let files = fs::read_dir(&self.0).unwrap().map(|file| file.unwrap().file_name());
+        let mut files: Vec<_> = files.map(|name| name.into_string().unwrap()).collect();
+        files.sort();
+        files
+    }
+
     fn make_room(&self) {
         fs::remove_file(self.0.join("filler")).unwrap();
     }
@@ -124,8 +146,13 @@ fn a_gate_that_finds_no_room_begins_without_and_keeps_all_later() {
     store.remember(&ServiceId::new("file", "mc"), &Learned { boots_ms: [7].into(), ..Learned::default() });
     assert!(store.keep_route("a.example", Some("x:1")).is_err(), "it cannot be kept");
     assert_eq!(store.routes(), [], "and so it is not there");
+    for _ in 0..20 {
+        store.flush();
+    }
+    assert!(!disk.files().iter().any(|file| file.contains("damaged")), "{:?}", disk.files());
     disk.make_room();
     store.flush();
+    assert_eq!(store.is_well(), Some(true));
     drop(store);
     let store = Store::open(&disk.0).unwrap();
     assert_eq!((numbers(&store).len(), store.pass_key().unwrap(), store.routes()), (1, key, vec![]));
@@ -143,11 +170,76 @@ fn nothing_is_lost_of_what_a_full_disk_did_not_take() {
         let learned = Learned { boots_ms: [number].into(), status, ..Learned::default() };
         store.remember(&ServiceId::new("file", &format!("mc{number}")), &learned);
     }
-    store.flush();
+    for _ in 0..20 {
+        store.flush();
+    }
     disk.make_room();
     store.flush();
     drop(store);
     assert_eq!(numbers(&Store::open(&disk.0).unwrap()).len(), 100);
+    assert_eq!(disk.files(), [FILE], "nothing was set aside");
+}
+
+/// A new file may have been made and then not been written to: it needs all, not only what came last.
+#[test]
+fn a_store_that_breaks_on_a_full_disk_is_written_anew_as_a_whole() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(disk) = SmallDisk::mount(&directory.path().join("data")) else { return };
+    let store = Store::open(&disk.0).unwrap();
+    let remember = |number: u64| {
+        let learned = Learned {
+            boots_ms: [number].into(),
+            status: Some("x".repeat(4096).into()),
+            ..Learned::default()
+        };
+        store.remember(&ServiceId::new("file", &format!("mc{number}")), &learned);
+        store.flush();
+    };
+    for number in 0..100 {
+        remember(number);
+    }
+    fs::write(disk.0.join(FILE), "rubbish").unwrap();
+    for room in 0..40 {
+        disk.fill_but(room * 64 * 1024);
+        remember(100 + room);
+    }
+    disk.make_room();
+    store.flush();
+    drop(store);
+    assert_eq!(numbers(&Store::open(&disk.0).unwrap()).len(), 140);
+    assert_eq!(disk.files().len(), 2, "set aside once: {:?}", disk.files());
+}
+
+/// What the owner had is worth more than what a run learned that could not read it.
+#[test]
+fn what_could_not_be_read_at_the_start_is_never_written_over() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(disk) = SmallDisk::mount(&directory.path().join("data")) else { return };
+    let service = ServiceId::new("file", "mc");
+    let pinned = Learned { boots_ms: [7].into(), pin: Pin::Asleep, ..Learned::default() };
+    let routes = [("a.example".to_owned(), "x:1".to_owned())];
+    let key = {
+        let store = Store::open(&disk.0).unwrap();
+        store.remember(&service, &pinned);
+        store.keep_route("a.example", Some("x:1")).unwrap();
+        store.pass_key().unwrap()
+    };
+    disk.remount("ro");
+    let store = Store::open(&disk.0).unwrap();
+    let other = store.pass_key().unwrap();
+    store.remember(&service, &Learned { boots_ms: [8].into(), ..Learned::default() });
+    disk.remount("rw");
+    for _ in 0..3 {
+        store.flush();
+        assert!(store.keep_route("b.example", Some("y:2")).is_err(), "it would be lost");
+    }
+    assert_eq!((store.pass_key().unwrap(), numbers(&store)["file/mc"]), (other, 8), "this run goes on");
+    drop(store);
+    let store = Store::open(&disk.0).unwrap();
+    assert_eq!(store.pass_key().unwrap(), key);
+    assert_eq!(store.learned(), [("file/mc".to_owned(), pinned)]);
+    assert_eq!(store.routes(), routes);
+    assert_eq!(disk.files(), [FILE], "nothing was set aside");
 }
 
 /// What the gate answers to one who wants a route kept.
@@ -163,6 +255,43 @@ fn add_route(control: &Path) -> String {
     std::io::read_to_string(stream).unwrap()
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gate_that_starts_on_a_read_only_disk_asks_for_a_restart_and_then_knows_all() {
+    let home: Arc<Home> = Home::new();
+    let Some(disk) = SmallDisk::mount(&home.path().join("small")) else { return };
+    let server = Server::new(&home, "mc", &[], "");
+    let control = "swarmgate-data/control.sock";
+    home.write(&Config::of(&server.table).top(format!("data_dir = \"small\"\ncontrol = \"{control}\"\n")));
+    let gate = home.start().await;
+    assert_eq!(gate.control("POST", "/v1/services/mc/pin/asleep", "").await.0, 200);
+    let answer = add_route(&home.path().join(control));
+    assert!(answer.starts_with("HTTP/1.1 2"), "{answer}");
+    gate.end(Signal::TERM).await;
+
+    disk.remount("ro");
+    let gate = home.start().await;
+    assert_eq!(gate.metric("swarmgate_store_ok").await, 0);
+    assert_eq!(gate.control("POST", "/v1/services/mc/pin/none", "").await.0, 200);
+    let told = |what: &str| gate.log().matches(what).count();
+    assert_eq!((told(UNTOUCHED), told(RESTART), told(TOLD)), (1, 0, 0), "{}", gate.log());
+    disk.remount("rw");
+    until("a word", LIMIT, async || (told(RESTART) > 0).then_some(())).await;
+    let answer = add_route(&home.path().join(control));
+    assert!(answer.starts_with("HTTP/1.1 5"), "{answer}");
+    assert_eq!((told(UNTOUCHED), told(RESTART), told(AGAIN)), (1, 1, 0), "{}", gate.log());
+    gate.end(Signal::TERM).await;
+
+    let gate = home.start().await;
+    assert_eq!(gate.service("mc").await["pin"], "asleep");
+    let (_, routes) = gate.control("GET", "/routes", "").await;
+    assert!(routes.contains("a.example.com"), "{routes}");
+    assert_eq!(gate.metric("swarmgate_store_ok").await, 1);
+    assert!(!gate.log().contains(UNTOUCHED) && !gate.log().contains("set aside"), "{}", gate.log());
+}
+
+const FILE: &str = "swarmgate.redb";
+const UNTOUCHED: &str = "what earlier runs kept stays as it is";
+const RESTART: &str = "restart swarmgate to have it back";
 const TOLD: &str = "nothing can be kept";
 const AGAIN: &str = "the store is written again";
 

@@ -54,7 +54,8 @@ impl File {
         std::fs::create_dir_all(directory)
             .map_err(|source| StoreError::Directory { path: directory.display().to_string(), source })?;
         let path = directory.join(FILE);
-        if !path.exists() {
+        // Where that cannot be said, nothing may be put in its place.
+        if !path.try_exists().map_err(|source| explain(&path, redb::Error::Io(source)))? {
             make(&path)?;
         }
         let opened = open(&path).or_else(|error| {

@@ -144,6 +144,28 @@ fn a_store_that_breaks_while_it_runs_is_written_anew() {
     assert_eq!(kept, [("file/a".to_owned(), learned(1)), ("file/b".to_owned(), learned(2))]);
 }
 
+/// What comes while the disk is tried again, and counts on that, is written, too.
+#[test]
+fn nothing_is_left_behind_when_the_disk_takes_all_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    for round in 0..5 {
+        store.put(LEARNED, "file/first", &learned(round));
+        lock(&store.shared.memory).retrying = true;
+        let retry = std::thread::spawn({
+            let store = store.clone();
+            move || store.flush()
+        });
+        // Once the first is taken, and most likely on its way.
+        while !lock(&store.shared.memory).unwritten.is_empty() {
+            std::thread::yield_now();
+        }
+        store.remember(&service("next"), &learned(round));
+        retry.join().unwrap();
+        assert!(lock(&store.shared.memory).unwritten.is_empty(), "round {round}");
+    }
+}
+
 #[test]
 fn a_newer_store_is_left_alone() {
     let dir = tempfile::tempdir().unwrap();
