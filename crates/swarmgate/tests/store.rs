@@ -13,6 +13,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use common::{Config, Gate, Home, LIMIT, Server};
+use redb::{Database, TableDefinition};
 use swarmgate::store::Store;
 use swarmgate_core::learned::{Learned, Pin};
 use swarmgate_core::service::ServiceId;
@@ -208,6 +209,41 @@ fn a_store_that_breaks_on_a_full_disk_is_written_anew_as_a_whole() {
     drop(store);
     assert_eq!(numbers(&Store::open(&disk.0).unwrap()).len(), 140);
     assert_eq!(disk.files().len(), 2, "set aside once: {:?}", disk.files());
+}
+
+/// Room can lack in the midst of opening a file, too: one of an older gate has to be brought up to date.
+#[test]
+fn an_older_store_on_a_full_disk_loses_nothing() {
+    const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
+    const ROUTES: TableDefinition<&str, &str> = TableDefinition::new("routes");
+    const KEYS: TableDefinition<&str, [u8; 32]> = TableDefinition::new("keys");
+    let directory = tempfile::tempdir().unwrap();
+    let Some(disk) = SmallDisk::mount(&directory.path().join("data")) else { return };
+    let older = directory.path().join("older.redb");
+    {
+        let write = Database::create(&older).unwrap().begin_write().unwrap();
+        write.open_table(META).unwrap().insert("version", 1).unwrap();
+        write.open_table(ROUTES).unwrap().insert("", "y:2").unwrap();
+        write.open_table(KEYS).unwrap().insert("passes", [7; 32]).unwrap();
+        write.commit().unwrap();
+    }
+    // With holes: whatever is written into them needs room.
+    let files = [older, disk.0.join(FILE)];
+    assert!(Command::new("cp").arg("--sparse=always").args(files).status().unwrap().success());
+    disk.fill();
+    let store = Store::open(&disk.0).unwrap();
+    assert_eq!(store.routes(), [], "it could not be read");
+    store.pass_key().unwrap();
+    for _ in 0..20 {
+        store.flush();
+    }
+    disk.make_room();
+    store.flush();
+    drop(store);
+    let store = Store::open(&disk.0).unwrap();
+    assert_eq!(store.routes(), [(String::new(), "y:2".to_owned())]);
+    assert_eq!(store.pass_key().unwrap(), [7; 32]);
+    assert_eq!(disk.files(), [FILE], "nothing was set aside");
 }
 
 /// What the owner had is worth more than what a run learned that could not read it.
