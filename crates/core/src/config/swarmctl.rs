@@ -166,9 +166,7 @@ impl Read {
     fn one(&mut self, variable: &Variable, name: &str, value: &Given, urls: &mut Urls) {
         let text = match value {
             Given::Unreadable(path, why) => {
-                let what = format!("cannot read {}: {why}", path.display());
-                let fix = "write the path of a file that is there, or the value itself";
-                return self.problems.push(problem(name, Fault::new(what, fix)));
+                return self.problems.push(problem(name, unreadable(name, path, why)));
             }
             Given::File(path, _) if variable.file_key.is_some() => {
                 let key = variable.file_key.unwrap_or(variable.key);
@@ -252,6 +250,16 @@ impl Urls {
         }
         read.overrides.push(Override::from_other(last, "notify.urls", &all.join("\n"), false));
     }
+}
+
+/// A value that begins with `/` may be a secret after all.
+fn unreadable(name: &str, path: &Path, why: &str) -> Fault {
+    if name.ends_with(FILE) {
+        let what = format!("cannot read {}: {why}", path.display());
+        return Fault::new(what, "write the path of a file that is there");
+    }
+    let what = format!("its value begins with / and so is the path of a file, which cannot be read: {why}");
+    Fault::new(what, "put the value into a file, and write the path of that")
 }
 
 fn problem(name: &str, fault: Fault) -> Problem {
@@ -379,11 +387,19 @@ mod tests {
             configured(&[TUNNEL, ACCOUNT, TOKEN, ("ENVIRONMENT_FILE", "/etc/environment-name")], "");
         assert_eq!(config.log.environment.as_deref(), Some("contents"));
         // swarmctl took the path of a file that was not there for the secret.
-        let read = given(&[TUNNEL, ("CLOUDFLARE_API_TOKEN", "/nowhere")]);
+        let read = given(&[TUNNEL, ("CLOUDFLARE_API_TOKEN_FILE", "/nowhere")]);
         assert_eq!(
             read.problems[0].to_string(),
-            "CLOUDFLARE_API_TOKEN: cannot read /nowhere: it is not there; write the path of a file that is there, or the value itself"
+            "CLOUDFLARE_API_TOKEN_FILE: cannot read /nowhere: it is not there; write the path of a file that is there"
         );
+        for name in ["AUTH_TOKEN", "CLOUDFLARE_API_TOKEN", "PUSHOVER_API_KEY"] {
+            let read = given(&[TUNNEL, (name, "/nowhere")]);
+            let what = read.problems[0].to_string();
+            let expected =
+                format!("{name}: its value begins with / and so is the path of a file, which cannot be read");
+            assert!(what.starts_with(&expected), "{what}");
+            assert!(!format!("{what}{read:?}").contains("nowhere"), "{what}");
+        }
     }
 
     #[test]
