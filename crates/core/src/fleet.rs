@@ -303,9 +303,17 @@ impl Fleet {
         Ok(())
     }
 
-    /// Whether anybody would be thrown out if it stopped now. Nobody is in a service that the fleet does not know.
+    /// Whether anybody would be thrown out if it stopped now. What was last known to be asleep may run by now while its
+    /// source does not answer.
     pub fn nobody_in(&self, service: &ServiceId) -> Result<(), CommandError> {
-        self.records.get(service).map_or(Ok(()), Record::nobody_in_it)
+        let record = self.records.get(service).ok_or_else(|| CommandError::gone(service))?;
+        record.nobody_in_it()?;
+        match record.stale {
+            Some(_) if !matches!(record.shown, State::Running(_)) => {
+                Err(CommandError::UnknownPlayers(service.clone()))
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// Keeps a service awake or asleep until further notice, over restarts and redeployments. Players in a

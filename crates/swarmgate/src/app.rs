@@ -128,7 +128,8 @@ pub async fn run(origin: Origin, checked: Checked, stop: Stop) -> anyhow::Result
     ));
     let swarm_engine = SwarmEngine::default();
     let had_swarm = store.publication().sources().any(|source| source == provider::swarm::ID);
-    let updater = Updater::new(Arc::clone(&swarm_engine), fleet.clone(), configs.clone());
+    let updater = Updater::new(Arc::clone(&swarm_engine), fleet.clone(), configs.clone())
+        .in_container(own::container());
     tasks.spawn(follow_docker(
         configs.clone(),
         (fleet.clone(), alarm.clone()),

@@ -255,8 +255,8 @@ impl Metrics {
         self.swarmctl.rate_limited.inc();
     }
 
-    /// The image of a service was changed over HTTP, or could not be.
-    pub fn service_updated(&self, service: &str, ok: bool, took: Duration) {
+    /// The image of a service was changed over HTTP, or could not be. `None`: there is no such service.
+    pub fn service_updated(&self, service: Option<&str>, ok: bool, took: Duration) {
         self.swarmctl.updated(service, ok, took, Instant::now());
     }
 

@@ -11,7 +11,7 @@ use swarmgate::alarm::Alarm;
 use swarmgate::api::error::Refused;
 use swarmgate::clock::Clock;
 use swarmgate::engine::Engine;
-use swarmgate::fleet::Fleet;
+use swarmgate::fleet::{Fleet, TakenSeat};
 use swarmgate::provider::Source;
 use swarmgate::provider::swarm::SwarmSource;
 use swarmgate::provider::swarm::update::{Ask, UpdateError, Updated, Updater};
@@ -91,6 +91,20 @@ impl Lab {
         self.fleet.observe("swarm", snapshot);
     }
 
+    /// Ann joins `mc`.
+    fn join(&self) -> TakenSeat {
+        let player = Player { name: "Ann".into(), uuid: None };
+        let knock = Knock {
+            host: HostName::parse("mc.example").ok(),
+            purpose: Purpose::Login(player, Client::default()),
+            source: [192, 0, 2, 1].into(),
+            pass: None,
+            account: None,
+        };
+        let (verdict, seat) = self.fleet.admit(&knock);
+        seat.unwrap_or_else(|| panic!("{verdict:?}"))
+    }
+
     async fn update(&self, name: &str, image: Option<&str>) -> Result<Updated, UpdateError> {
         self.updater.update(&ask(name, image)).await
     }
@@ -156,6 +170,13 @@ async fn a_tag_that_has_moved_is_deployed_and_one_that_has_not_is_left() {
     assert_eq!(code(lab.updater.update(&waiting).await.unwrap_err()), "not_converged");
     lab.swarm(|swarm| swarm.update_status("web", "completed", "update completed"));
     assert_eq!(lab.updater.update(&waiting).await.unwrap().state, "unchanged");
+    // What became of an earlier update is not what is asked for.
+    lab.swarm(|swarm| swarm.update_status("web", "rollback_completed", "rollback completed"));
+    assert_eq!(lab.updater.update(&waiting).await.unwrap().state, "unchanged");
+    lab.swarm(|swarm| swarm.reach("web", "failed"));
+    assert_eq!(code(lab.updater.update(&waiting).await.unwrap_err()), "not_converged");
+    assert_eq!(lab.update("web", None).await.unwrap().state, "unchanged", "nobody waits");
+    lab.swarm(|swarm| swarm.reach("web", "running"));
     assert_eq!(lab.swarm(|swarm| swarm.updates.len()), 0);
     lab.swarm(|swarm| swarm.registry.insert("acme/web:1".into(), NEW.into()));
     let updated = lab.update("web", None).await.unwrap();
@@ -232,6 +253,14 @@ async fn one_without_an_answer_is_looked_after_not_made_twice() {
     let updated = lab.update("web", None).await.unwrap();
     assert_eq!(lab.swarm(|swarm| swarm.updates.len()), 1);
     assert_eq!((&*updated.state, updated.new_version > updated.old_version), ("updating", true));
+    // Nor if somebody else has changed something by then.
+    lab.swarm(|swarm| {
+        swarm.fail("POST /services/idweb/update", Fault::Cut);
+        swarm.interfere_after_writes = 1;
+    });
+    let updated = lab.update("web", None).await.unwrap();
+    assert_eq!(lab.swarm(|swarm| swarm.updates.len()), 2);
+    assert_eq!(&*updated.state, "updating");
 }
 
 #[tokio::test]
@@ -241,16 +270,7 @@ async fn players_are_not_thrown_out() {
     lab.look().await;
     let (code, why) = lab.refused("mc", Some("acme/web:2")).await;
     assert!(code == "unknown_players" && why.contains("force=true"), "{why}");
-    let player = Player { name: "Ann".into(), uuid: None };
-    let knock = Knock {
-        host: HostName::parse("mc.example").ok(),
-        purpose: Purpose::Login(player, Client::default()),
-        source: [192, 0, 2, 1].into(),
-        pass: None,
-        account: None,
-    };
-    let (verdict, seat) = lab.fleet.admit(&knock);
-    assert!(seat.is_some(), "{verdict:?}");
+    let _seat = lab.join();
     let (code, why) = lab.refused("mc", Some("acme/web:2")).await;
     assert!(code == "occupied" && why.contains("1 through the gate"), "{why}");
     assert_eq!(lab.update("mc", None).await.unwrap().state, "unchanged", "nobody is disturbed by that");
@@ -258,6 +278,39 @@ async fn players_are_not_thrown_out() {
     let ask = Ask { force: true, ..ask("mc", Some("acme/web:2")) };
     lab.updater.update(&ask).await.unwrap();
     assert_eq!(lab.swarm(|swarm| swarm.updates.len()), 1);
+}
+
+#[tokio::test]
+async fn what_was_not_looked_at_is_not_empty() {
+    let mut lab = Lab::new(1);
+    lab.swarm(|swarm| swarm.registry.insert("acme/web:2".into(), NEW.into()));
+    let (code, why) = lab.refused("mc", Some("acme/web:2")).await;
+    assert!(code == "unknown_players" && why.contains("force=true"), "{why}");
+    lab.swarm(|swarm| swarm.forbid("GET /tasks"));
+    assert!(lab.source.list(lab.fleet.now()).await.is_err());
+    assert_eq!(lab.refused("mc", Some("acme/web:2")).await.0, "unknown_players");
+    assert_eq!(lab.swarm(|swarm| swarm.updates.len()), 0);
+    lab.update("web", Some("acme/web:2")).await.unwrap();
+    let ask = Ask { force: true, ..ask("mc", Some("acme/web:2")) };
+    assert_eq!(lab.updater.update(&ask).await.unwrap().state, "updating");
+}
+
+#[tokio::test]
+async fn the_gate_has_everybody_in_it() {
+    let mut lab = Lab::new(1);
+    lab.swarm(|swarm| swarm.registry.insert("acme/web:2".into(), NEW.into()));
+    let container = lab.swarm(|swarm| swarm.task("web")["Status"]["ContainerStatus"]["ContainerID"].clone());
+    lab.updater = lab.updater.clone().in_container(container.as_str().map(str::to_owned));
+    lab.configure("[update]\nservices = \"all\"");
+    lab.look().await;
+    let seat = lab.join();
+    let (code, why) = lab.refused("web", Some("acme/web:2")).await;
+    assert!(code == "occupied" && why.contains("the gate itself") && why.contains("(1)"), "{why}");
+    assert_eq!(lab.update("other", Some("acme/web:2")).await.unwrap().state, "updating");
+    let ask = Ask { force: true, ..ask("web", Some("acme/web:2")) };
+    assert_eq!(lab.updater.update(&ask).await.unwrap().state, "updating");
+    drop(seat);
+    assert_eq!(lab.update("web", Some("acme/web:1")).await.unwrap().state, "updating");
 }
 
 #[tokio::test]
@@ -326,6 +379,12 @@ async fn who_waits_hears_how_it_ends() {
         assert!(words.iter().all(|word| why.contains(word)), "{why}");
         assert_eq!(code(error), expected);
     }
+    let lab = Lab::new(1);
+    let asleep = waited(&lab, LIMIT, |swarm| {
+        swarm.edit("web", |spec| spec["Mode"]["Replicated"]["Replicas"] = 0.into());
+        swarm.tasks.clear();
+    });
+    assert_eq!(asleep.await.unwrap().state, "asleep");
     let error = waited(&Lab::new(1), Duration::from_secs(1), |_| {}).await.unwrap_err();
     assert!(error.to_string().contains("after 1s: 0 of 1 tasks run it"), "{error}");
     assert_eq!(code(error), "not_converged");

@@ -715,6 +715,20 @@ fn by_hand_a_person_may_wake_and_sleep_but_not_by_mistake() {
 }
 
 #[test]
+fn what_is_not_known_now_is_not_empty() {
+    let mut world = World::new(|_| {});
+    assert!(matches!(world.fleet.nobody_in(&id("other")), Err(CommandError::NoSuchService { .. })));
+    world.see(State::Asleep, at(1));
+    assert_eq!(world.fleet.nobody_in(&id("mc")), Ok(()));
+    world.fleet.lost(FILE, "no answer", at(2));
+    assert_eq!(world.fleet.nobody_in(&id("mc")), Err(CommandError::UnknownPlayers(id("mc"))));
+    world.see(running("r1"), at(3));
+    world.players("r1", Some(0), at(3));
+    world.fleet.lost(FILE, "no answer", at(4));
+    assert_eq!(world.fleet.nobody_in(&id("mc")), Ok(()), "the game itself says so");
+}
+
+#[test]
 fn a_name_that_no_service_has_is_answered_with_the_one_that_was_meant() {
     let mut fleet = Fleet::new(policy());
     let service = |name| Service {

@@ -1,5 +1,6 @@
 //! swarmctl's endpoint for updates, with what it lacked.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Extension;
@@ -72,8 +73,21 @@ async fn update(
     })?;
     lasting.for_another(WITHOUT_WAITING + wait.unwrap_or_default());
     let ask = Ask { service, image, force, wait };
+    let lasting = Arc::new(lasting);
+    // Not given up in the middle of a write if the client hangs up. It keeps its place among the long answers.
+    let updating = tokio::spawn({
+        let lasting = Arc::clone(&lasting);
+        async move {
+            let updated = counted(&api, &ask).await;
+            drop(lasting);
+            updated
+        }
+    });
     tokio::select! {
-        updated = counted(&api, &ask) => Ok(Json(updated?)),
+        updated = updating => {
+            let updated = updated.map_err(|error| Refused::new(Code::Internal, error.to_string()))?;
+            Ok(Json(updated?))
+        }
         () = lasting.must_end() => {
             Err(Refused::new(Code::Stopping, "the gate stops; the update may have been made, and Swarm goes on with it"))
         }
@@ -83,7 +97,8 @@ async fn update(
 async fn counted(api: &Api, ask: &Ask) -> Result<Updated, UpdateError> {
     let began = Instant::now();
     let updated = api.updater.update(ask).await;
-    api.metrics.service_updated(&ask.service, updated.is_ok(), began.elapsed());
+    let service = updated.as_ref().map_or_else(UpdateError::service, |updated| Some(&*updated.service));
+    api.metrics.service_updated(service, updated.is_ok(), began.elapsed());
     updated
 }
 
@@ -112,7 +127,7 @@ impl From<UpdateError> for Refused {
             UpdateError::ImageNotAllowed(_) => {
                 return Self::new(Code::ImageNotAllowed, error.to_string()).field("image");
             }
-            UpdateError::Occupied { .. } => Code::Occupied,
+            UpdateError::Occupied { .. } | UpdateError::IsTheGate { .. } => Code::Occupied,
             UpdateError::UnknownPlayers(_) => Code::UnknownPlayers,
             UpdateError::NoContainers(_) => Code::NotASwarmService,
             UpdateError::Raced(_) => Code::OutOfSequence,
@@ -121,10 +136,12 @@ impl From<UpdateError> for Refused {
             UpdateError::Ended { end: End::RollbackPaused, .. } => Code::RollbackPaused,
             UpdateError::Ended { end: End::Superseded, .. } => Code::UpdateSuperseded,
             UpdateError::NotConverged { .. } => Code::NotConverged,
-            UpdateError::Engine(EngineError::NotThere { .. }) => Code::NoSuchService,
-            UpdateError::Engine(EngineError::OutOfSequence { .. }) => Code::OutOfSequence,
-            UpdateError::Engine(EngineError::Refused { .. }) => Code::EngineRefused,
-            UpdateError::Engine(EngineError::NoAnswer { .. }) => Code::SourceDoesNotAnswer,
+            UpdateError::Engine(error) | UpdateError::Of { error, .. } => match error {
+                EngineError::NotThere { .. } => Code::NoSuchService,
+                EngineError::OutOfSequence { .. } => Code::OutOfSequence,
+                EngineError::Refused { .. } => Code::EngineRefused,
+                EngineError::NoAnswer { .. } => Code::SourceDoesNotAnswer,
+            },
         };
         Self::new(code, error.to_string())
     }

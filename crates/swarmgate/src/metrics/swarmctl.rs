@@ -76,8 +76,8 @@ impl Swarmctl {
         self.requests.get_or_create(&[method, endpoint, ("status_code", status.to_string())]).inc();
     }
 
-    pub(super) fn updated(&self, service: &str, ok: bool, took: Duration, now: Instant) {
-        let service = self.name(service, now);
+    pub(super) fn updated(&self, service: Option<&str>, ok: bool, took: Duration, now: Instant) {
+        let service = service.map_or_else(|| OTHERS.to_owned(), |service| self.name(service, now));
         let labels = [("service_name", service.clone()), ("status", status(ok).to_owned())];
         self.updates.get_or_create(&labels).inc();
         self.update_seconds.get_or_create(&[("service_name", service)]).observe(took.as_secs_f64());

@@ -67,7 +67,7 @@ fn everything() -> String {
     metrics.messenger("pushover");
     metrics.notified("pushover", "sent", 1);
     metrics.answered("GET", Some("/v1/services"), 200, SECOND);
-    metrics.service_updated("web", true, SECOND);
+    metrics.service_updated(Some("web"), true, SECOND);
     metrics.service_event("update", "web");
     page(&metrics, &reports)
 }
@@ -136,7 +136,7 @@ fn services_make_so_many_series_and_no_more() {
     for report in &all {
         drop(metrics.joined(&report.face.service));
         metrics.service_event("update", &report.face.service.name);
-        metrics.service_updated(&report.face.service.name, true, SECOND);
+        metrics.service_updated(Some(&report.face.service.name), true, SECOND);
     }
     let page = page(&metrics, &all);
     let series = |name: &str| page.lines().filter(|line| line.starts_with(&format!("{name}{{"))).count();
@@ -177,8 +177,8 @@ fn a_name_of_the_swarm_is_forgotten_when_nothing_is_heard_of_it() {
     for action in ["create", "update", "remove", "something new"] {
         swarmctl.event(action, "old", began);
     }
-    swarmctl.updated("old", false, SECOND, began);
-    swarmctl.updated("new", true, SECOND, began + hour);
+    swarmctl.updated(Some("old"), false, SECOND, began);
+    swarmctl.updated(Some("new"), true, SECOND, began + hour);
     let page = |now| {
         let mut registry = Registry::default();
         swarmctl.register(&mut registry, now);

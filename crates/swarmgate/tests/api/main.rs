@@ -18,6 +18,7 @@ mod limits;
 mod refusals;
 mod schema;
 mod sessions;
+mod updates;
 
 use std::net::SocketAddr;
 use std::path::Path;

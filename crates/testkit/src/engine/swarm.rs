@@ -39,6 +39,8 @@ pub struct Swarm {
     pub may_update_images: bool,
     /// After each of so many reads of a service, somebody else changes it.
     pub interfere: u32,
+    /// The same after so many writes of one.
+    pub interfere_after_writes: u32,
     /// How far its clock is ahead of the test's.
     pub clock_ahead: Duration,
     /// For calls that begin so; the first that fits is used up.
@@ -267,6 +269,10 @@ impl Swarm {
         self.edit(&name, |current| *current = spec.clone());
         self.services.get_mut(id).expect("the service is there")["UpdateStatus"] = Value::Null;
         self.follow(&name, &before["Spec"], &spec);
+        if self.interfere_after_writes > 0 {
+            self.interfere_after_writes -= 1;
+            self.edit(&name, |spec| spec["Labels"]["changed"] = "again".into());
+        }
         (200, json!({"Warnings": null}).to_string(), Some(name))
     }
 

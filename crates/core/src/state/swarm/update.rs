@@ -46,8 +46,10 @@ pub fn is_under_way(service: &Value) -> bool {
 pub enum Progress {
     /// What there is to wait for.
     Going(String),
-    /// As many tasks as are asked for run it; none, if none are.
+    /// As many tasks as are asked for run it.
     Done,
+    /// None is asked for: the next start runs it.
+    Asleep,
     /// It will come no further.
     Ended(End, String),
 }
@@ -61,13 +63,16 @@ pub enum End {
     Superseded,
 }
 
-/// How far the update to `image` is, by the service and its tasks as the engine tells of them now.
-pub fn progress(service: &Value, tasks: &[Value], image: &str) -> Progress {
+/// How far a service is with `image`, by itself and its tasks as the engine tells of them now. `is_made`: its last update
+/// was to this image, so how that ended counts.
+pub fn progress(service: &Value, tasks: &[Value], image: &str, is_made: bool) -> Progress {
     let (state, message) = (text(service, "/UpdateStatus/State"), text(service, "/UpdateStatus/Message"));
     let spec = service.get("Spec").unwrap_or(&Value::Null);
     let told = |words: &str| told(words, message, failure(tasks, image));
     match state {
-        "rollback_completed" => return Progress::Ended(End::RolledBack, told("it was rolled back")),
+        "rollback_completed" if is_made => {
+            return Progress::Ended(End::RolledBack, told("it was rolled back"));
+        }
         "rollback_paused" => return Progress::Ended(End::RollbackPaused, told("its rollback is paused")),
         "rollback_started" => return Progress::Going(told("it is being rolled back")),
         _ => {}
@@ -78,6 +83,9 @@ pub fn progress(service: &Value, tasks: &[Value], image: &str) -> Progress {
     }
     if state == "paused" {
         return Progress::Ended(End::Paused, told("it is paused"));
+    }
+    if is_asleep(spec) {
+        return Progress::Asleep;
     }
     let wanted = wanted(spec, tasks);
     let running = tasks.iter().filter(|task| is_current(task, spec) && runs(task)).count();
@@ -92,6 +100,11 @@ pub fn progress(service: &Value, tasks: &[Value], image: &str) -> Progress {
 
 pub fn is_asleep(spec: &Value) -> bool {
     spec.pointer("/Mode/Replicated/Replicas").and_then(Value::as_u64) == Some(0)
+}
+
+/// Whether one of these tasks runs in this container.
+pub fn has_container(tasks: &[Value], container: &str) -> bool {
+    tasks.iter().any(|task| text(task, "/Status/ContainerStatus/ContainerID").starts_with(container))
 }
 
 /// How many tasks there are to be. One per node that fits, for a global service: those that Swarm has made.
@@ -170,7 +183,8 @@ mod tests {
         let going = |words: &str| Progress::Going(words.to_owned());
         let ended = |end, words: &str| Progress::Ended(end, words.to_owned());
         let cases = [
-            (0, "", "web:2", vec![], Progress::Done),
+            (0, "", "web:2", vec![], Progress::Asleep),
+            (0, "updating", "web:2", vec![old()], Progress::Asleep),
             (1, "", "web:2", vec![new(), old()], Progress::Done),
             (2, "completed", "web:2", vec![new(), new()], Progress::Done),
             (1, "", "web:2", vec![old()], going("0 of 1 tasks run it")),
@@ -220,8 +234,21 @@ mod tests {
                     "Mode": {"Replicated": {"Replicas": replicas}},
                 },
             });
-            assert_eq!(progress(&service, &tasks, "web:2"), expected, "{service}");
+            assert_eq!(progress(&service, &tasks, "web:2", true), expected, "{service}");
         }
+    }
+
+    #[test]
+    fn how_an_earlier_update_ended_does_not_count_for_what_runs_since() {
+        let spec = json!({"TaskTemplate": {"ContainerSpec": {"Image": "web:1"}}, "Mode": {"Replicated": {}}});
+        let service = json!({"Spec": spec, "UpdateStatus": {"State": "rollback_completed"}});
+        let task = |state| [task("web:1", 0, state, "running", "")];
+        assert!(matches!(
+            progress(&service, &task("running"), "web:1", true),
+            Progress::Ended(End::RolledBack, _)
+        ));
+        assert_eq!(progress(&service, &task("running"), "web:1", false), Progress::Done);
+        assert!(matches!(progress(&service, &task("starting"), "web:1", false), Progress::Going(_)));
     }
 
     #[test]
@@ -229,8 +256,8 @@ mod tests {
         let spec = json!({"TaskTemplate": {"ContainerSpec": {"Image": "web:2"}}, "Mode": {"Global": {}}});
         let service = json!({"Spec": spec});
         let [new, old] = ["web:2", "web:1"].map(|image| task(image, 0, "running", "running", ""));
-        assert_eq!(progress(&service, &[new.clone(), new.clone()], "web:2"), Progress::Done);
-        let half = progress(&service, &[new, old], "web:2");
+        assert_eq!(progress(&service, &[new.clone(), new.clone()], "web:2", true), Progress::Done);
+        let half = progress(&service, &[new, old], "web:2", true);
         assert_eq!(half, Progress::Going("1 of 2 tasks run it".into()));
     }
 }

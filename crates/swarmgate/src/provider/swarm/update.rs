@@ -1,5 +1,7 @@
 //! Giving services of the Swarm another image, because a program has asked for it over the API.
 
+mod error;
+
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -7,15 +9,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use swarmgate_core::config::{Config, Updatable};
 use swarmgate_core::fleet::CommandError;
-use swarmgate_core::image::{Image, ImageError};
+use swarmgate_core::image::Image;
 use swarmgate_core::labels;
 use swarmgate_core::service::ServiceId;
 use swarmgate_core::span;
-use swarmgate_core::state::swarm::update::{self, End, Progress};
+use swarmgate_core::state::swarm::update::{self, Progress};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use utoipa::ToSchema;
 
+pub use self::error::UpdateError;
 use super::ID;
 use super::write::{TRIES, pause};
 use crate::engine::Engine;
@@ -60,50 +63,14 @@ pub struct Updated {
     pub warnings: Vec<String>,
 }
 
-#[derive(Debug, thiserror::Error)]
-pub enum UpdateError {
-    #[error("the gate knows no Swarm to update services of; see docker.swarm and docker.host")]
-    NoSwarm,
-    #[error("{0}")]
-    NoSuchService(CommandError),
-    #[error("{0} is not a service of a Swarm, so it has no image that the gate could change")]
-    NotOfSwarm(ServiceId),
-    #[error(
-        "{0} has no labels for the gate, so its owner has not said that the gate may touch it; update.services = \"all\" allows it"
-    )]
-    NotLabelled(String),
-    #[error("image: {0}; write it as \"ghcr.io/acme/web:1.2\"")]
-    BadImage(ImageError),
-    #[error("image: {0} is not among update.images")]
-    ImageNotAllowed(String),
-    #[error(
-        "{service} has players in it ({seats} through the gate, {online} by the game's count), whom an update would disconnect; force=true does it all the same"
-    )]
-    Occupied { service: ServiceId, seats: usize, online: u32 },
-    #[error(
-        "{0}: the game did not say how many players it has, and unknown is not empty; force=true updates it all the same"
-    )]
-    UnknownPlayers(ServiceId),
-    #[error("{0} runs no containers")]
-    NoContainers(String),
-    #[error(
-        "{0} was changed by somebody else each of the {TRIES} times the gate tried; is another tool updating it without end?"
-    )]
-    Raced(String),
-    #[error("{service}: Swarm did not take the update: {why}")]
-    Ended { service: String, end: End, why: String },
-    #[error("{service} is updated, and was not done after {waited}: {why}; Swarm goes on with it")]
-    NotConverged { service: String, waited: String, why: String },
-    #[error(transparent)]
-    Engine(#[from] EngineError),
-}
-
 /// Updates services. A cheap handle.
 #[derive(Debug, Clone)]
 pub struct Updater {
     engine: SwarmEngine,
     fleet: Fleet,
     config: watch::Receiver<Arc<Config>>,
+    /// The container that the gate runs in.
+    container: Option<String>,
 }
 
 /// The image that a service is to have.
@@ -120,7 +87,12 @@ type Asked = Option<(String, Result<String, EngineError>)>;
 
 impl Updater {
     pub fn new(engine: SwarmEngine, fleet: Fleet, config: watch::Receiver<Arc<Config>>) -> Self {
-        Self { engine, fleet, config }
+        Self { engine, fleet, config, container: None }
+    }
+
+    /// `container` is the one that the gate runs in, if it runs in one.
+    pub fn in_container(self, container: Option<String>) -> Self {
+        Self { container, ..self }
     }
 
     /// Changes the image of a service and nothing else of it. One that is asleep stays asleep.
@@ -129,9 +101,11 @@ impl Updater {
         self.check_image(image.as_ref())?;
         let engine = self.engine.get().ok_or_else(|| self.without_swarm(&ask.service))?;
         let (id, mut updated) = self.change(engine, ask, image.as_ref()).await?;
-        if let Some(limit) = ask.wait.filter(|_| updated.state == "updating") {
-            converge(engine, &id, &updated, limit).await?;
-            updated.state = "converged".to_owned();
+        if let Some(limit) = ask.wait.filter(|_| updated.state != "asleep") {
+            let end = converge(engine, &id, &updated, limit).await?;
+            if updated.state == "updating" {
+                updated.state = end.to_owned();
+            }
         }
         Ok(updated)
     }
@@ -153,20 +127,23 @@ impl Updater {
         image: Option<&Image>,
     ) -> Result<(String, Updated), UpdateError> {
         let mut asked: Asked = None;
+        let mut name = ask.service.clone();
         // A write without an answer may have been made.
         let mut perhaps: Option<(Value, Updated)> = None;
         for attempt in 0..TRIES {
             let service = self.look(engine, &ask.service).await?;
             let spec = service.get("Spec").unwrap_or(&Value::Null);
             let id = service.get("ID").and_then(Value::as_str).unwrap_or_default().to_owned();
-            if let Some((_, mut made)) = perhaps.take_if(|(sent, _)| sent == spec) {
+            let tasks = |spec: &Value| spec.get("TaskTemplate").cloned();
+            if let Some((_, mut made)) = perhaps.take_if(|(sent, _)| tasks(sent) == tasks(spec)) {
                 made.new_version = version(&service);
+                made.state = state(spec);
                 return Ok((id, made));
             }
             let target = target(engine, &service, image, &mut asked).await;
             let mut updated = describe(&service, &target);
             let edited = update::edit(spec, &target.image, target.again);
-            let edited = edited.map_err(|_| UpdateError::NoContainers(ask.service.clone()))?;
+            let edited = edited.map_err(|_| UpdateError::NoContainers(updated.service.clone()))?;
             let Some(edited) = edited else {
                 if update::is_under_way(&service) {
                     // Who waits wants to know how it ends, whoever has begun it.
@@ -174,8 +151,11 @@ impl Updater {
                 }
                 return Ok((id, updated));
             };
-            self.check_players(&updated.service, ask.force)?;
-            updated.state = if update::is_asleep(spec) { "asleep" } else { "updating" }.to_owned();
+            if !ask.force {
+                self.check_players(engine, &service, &updated.service).await?;
+            }
+            updated.state = state(spec);
+            name = updated.service.clone();
             let sent = engine.update_service(&id, updated.old_version, &edited.spec).await;
             engine.access().note(Need::Update, &sent);
             match sent {
@@ -195,11 +175,11 @@ impl Updater {
                     tracing::warn!(service = updated.service, %error, "no answer to an update; looking whether it was made");
                     perhaps = Some((edited.spec, updated));
                 }
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(UpdateError::Of { service: name, error }),
             }
             tokio::time::sleep(pause(attempt)).await;
         }
-        Err(UpdateError::Raced(ask.service.clone()))
+        Err(UpdateError::Raced(name))
     }
 
     /// The service of this name or id, if it may be updated.
@@ -214,10 +194,11 @@ impl Updater {
         if ![text("/Spec/Name"), text("/ID")].contains(&name) {
             return Err(self.not_found(name));
         }
-        let own = service.pointer("/Spec/Labels").and_then(Value::as_object);
-        let is_labelled = own.is_some_and(|labels| labels.keys().any(|key| labels::is_ours(key)));
+        let is_labelled = has_label(&service, labels::is_ours);
         match self.config.borrow().update.services {
-            Updatable::Labelled if !is_labelled => Err(UpdateError::NotLabelled(name.to_owned())),
+            Updatable::Labelled if !is_labelled => {
+                Err(UpdateError::NotLabelled(text("/Spec/Name").to_owned()))
+            }
             Updatable::Labelled | Updatable::All => Ok(service),
         }
     }
@@ -237,19 +218,48 @@ impl Updater {
         }
     }
 
-    /// An update disconnects everybody. What is no game has no seats.
-    fn check_players(&self, name: &str, force: bool) -> Result<(), UpdateError> {
+    /// An update disconnects everybody. What is no game has no players, and what has no tasks none to lose.
+    async fn check_players(&self, engine: &Engine, service: &Value, name: &str) -> Result<(), UpdateError> {
         let id = ServiceId::new(ID, name);
-        let nobody = self.fleet.look(|core, _| core.nobody_in(&id));
-        match nobody {
-            Err(_) if force => Ok(()),
+        let is_asleep = service.get("Spec").is_some_and(update::is_asleep);
+        match self.fleet.look(|core, _| core.nobody_in(&id)) {
             Err(CommandError::Occupied { service, seats, online }) => {
-                Err(UpdateError::Occupied { service, seats, online })
+                return Err(UpdateError::Occupied { service, seats, online });
             }
-            Err(_) => Err(UpdateError::UnknownPlayers(id)),
-            Ok(()) => Ok(()),
+            Err(CommandError::NoSuchService { .. }) if !has_label(service, labels::is_for_a_game) => {}
+            Err(_) if !is_asleep => return Err(UpdateError::UnknownPlayers(id)),
+            Err(_) | Ok(()) => {}
         }
+        let seats = self.fleet.seats().all().len();
+        let of = |error| UpdateError::Of { service: name.to_owned(), error };
+        if seats > 0 && self.is_the_gate(engine, service).await.map_err(of)? {
+            return Err(UpdateError::IsTheGate { service: name.to_owned(), seats });
+        }
+        Ok(())
     }
+
+    /// Everybody plays through the gate, whatever server they are in.
+    async fn is_the_gate(&self, engine: &Engine, service: &Value) -> Result<bool, EngineError> {
+        let Some(container) = &self.container else { return Ok(false) };
+        let id = service.get("ID").and_then(Value::as_str).unwrap_or_default();
+        let tasks = engine.get(&tasks_of(id)).await?;
+        Ok(update::has_container(tasks.as_array().map(Vec::as_slice).unwrap_or_default(), container))
+    }
+}
+
+fn has_label(service: &Value, is_meant: fn(&str) -> bool) -> bool {
+    let labels = service.pointer("/Spec/Labels").and_then(Value::as_object);
+    labels.is_some_and(|labels| labels.keys().any(|key| is_meant(key)))
+}
+
+/// Where the engine has the tasks of a service.
+fn tasks_of(id: &str) -> String {
+    format!("/tasks?filters={}", encode(&json!({"service": [id]}).to_string()))
+}
+
+/// What an update of it begins.
+fn state(spec: &Value) -> String {
+    if update::is_asleep(spec) { "asleep" } else { "updating" }.to_owned()
 }
 
 /// What the service is to have: `image`, or else what it has, with the digest that its tag has now.
@@ -316,19 +326,24 @@ fn version(service: &Value) -> u64 {
     service.pointer("/Version/Index").and_then(Value::as_u64).unwrap_or_default()
 }
 
-/// Returns once as many tasks as are wanted run the image.
-async fn converge(engine: &Engine, id: &str, updated: &Updated, limit: Duration) -> Result<(), UpdateError> {
+/// Returns once as many tasks as are wanted run the image, with the state that this is.
+async fn converge(
+    engine: &Engine,
+    id: &str,
+    updated: &Updated,
+    limit: Duration,
+) -> Result<&'static str, UpdateError> {
     let until = Instant::now() + limit;
     let path = format!("/services/{id}");
-    let filters = json!({"service": [id]}).to_string();
-    let of_it = format!("/tasks?filters={}", encode(&filters));
+    let (of_it, is_made) = (tasks_of(id), updated.state == "updating");
     loop {
         let (service, tasks) = tokio::join!(engine.get(&path), engine.get(&of_it));
         let why = match (service, tasks) {
             (Ok(service), Ok(tasks)) => {
                 let tasks = tasks.as_array().map(Vec::as_slice).unwrap_or_default();
-                match update::progress(&service, tasks, &updated.new_image) {
-                    Progress::Done => return Ok(()),
+                match update::progress(&service, tasks, &updated.new_image, is_made) {
+                    Progress::Done => return Ok("converged"),
+                    Progress::Asleep => return Ok("asleep"),
                     Progress::Ended(end, why) => {
                         return Err(UpdateError::Ended { service: updated.service.clone(), end, why });
                     }
@@ -337,7 +352,7 @@ async fn converge(engine: &Engine, id: &str, updated: &Updated, limit: Duration)
             }
             (Err(error @ EngineError::NotThere { .. }), _)
             | (_, Err(error @ EngineError::NotThere { .. })) => {
-                return Err(error.into());
+                return Err(UpdateError::Of { service: updated.service.clone(), error });
             }
             // A manager may be away for a moment.
             (Err(error), _) | (_, Err(error)) => error.to_string(),
