@@ -164,3 +164,18 @@ fn site() -> impl Strategy<Value = usize> {
 fn one_of<T: Clone + Debug + 'static>(choices: &'static [T]) -> impl Strategy<Value = T> {
     prop::sample::select(choices)
 }
+
+/// What was not asked meanwhile is not late.
+#[test]
+fn a_start_that_could_not_be_stopped_has_its_time_again() {
+    let history = [
+        Op::ScalesTake { ms: 20_000 },
+        Op::Scales(1, Scales::Refuse),
+        Op::ProbesTake { ms: 1_250 },
+        Op::StartOutside(1),
+        Op::SleepByHand { site: 1, force: false },
+        Op::Pass { ms: 18_750 },
+        Op::Pass { ms: 1_250 },
+    ];
+    World::new().run(&history).unwrap();
+}

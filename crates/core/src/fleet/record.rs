@@ -298,6 +298,8 @@ impl Record {
             (false, Err(reason)) => {
                 self.sleep = Sleep::RetryAt(now + SLEEP_RETRY);
                 self.unstopped = Some(reason);
+                // While it was to stop nobody asked whether it is ready.
+                self.run_since = now;
             }
         }
         // What was believed before the scale no longer holds; the listing that follows says what does.
