@@ -237,13 +237,13 @@ pub fn forwarded(data: &[u8]) {
     let mut said = Said { x_forwarded_for, forwarded };
     let everybody = ["0.0.0.0/0".parse().unwrap(), "::/0".parse().unwrap()];
     let proxies = ["10.0.0.0/8".parse().unwrap()];
-    assert_eq!(forwarded::real(peer, &said, &[]), peer.to_canonical());
+    assert_eq!(forwarded::real(peer, &said, &[]).address, peer.to_canonical());
     let _ = forwarded::real(peer, &said, &everybody);
-    let client = forwarded::real(peer, &said, &proxies);
+    let client = forwarded::real(peer, &said, &proxies).address;
     assert_eq!(client, client.to_canonical());
     said.forwarded.clear();
     said.x_forwarded_for.push("192.0.2.1, 10.0.0.2");
-    let own = forwarded::real("10.0.0.1".parse().unwrap(), &said, &proxies);
+    let own = forwarded::real("10.0.0.1".parse().unwrap(), &said, &proxies).address;
     assert_eq!(own.to_string(), "192.0.2.1");
 }
 

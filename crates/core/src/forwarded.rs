@@ -13,21 +13,25 @@ pub struct Said<'a> {
     pub forwarded: Vec<&'a str>,
 }
 
+/// Who is counted for a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Real {
+    pub address: IpAddr,
+    /// False for a proxy that speaks for somebody without saying for whom: a client can bring that about.
+    pub is_known: bool,
+}
+
 /// Whom `peer` speaks for, if it is one of the `proxies`: the last address in its header that is not one of them.
 /// What does not say an address, and two headers that differ, are not believed: one of them is the client's own.
-pub fn real(peer: IpAddr, said: &Said<'_>, proxies: &[IpNet]) -> IpAddr {
+pub fn real(peer: IpAddr, said: &Said<'_>, proxies: &[IpNet]) -> Real {
     let peer = peer.to_canonical();
     let chain = Chain { peer, proxies };
-    if !chain.is_proxy(peer) {
-        return peer;
+    let says_nothing = said.x_forwarded_for.is_empty() && said.forwarded.is_empty();
+    if says_nothing || !chain.is_proxy(peer) {
+        return Real { address: peer, is_known: true };
     }
-    let one = chain.client(&said.x_forwarded_for, address);
-    let other = chain.client(&said.forwarded, forwarded_for);
-    match (one, other) {
-        (Some(one), Some(other)) if one != other => peer,
-        (Some(client), _) | (None, Some(client)) => client,
-        (None, None) => peer,
-    }
+    let address = chain.speaks_for(said);
+    Real { address, is_known: !chain.is_proxy(address) }
 }
 
 struct Chain<'a> {
@@ -36,6 +40,16 @@ struct Chain<'a> {
 }
 
 impl Chain<'_> {
+    fn speaks_for(&self, said: &Said<'_>) -> IpAddr {
+        let one = self.client(&said.x_forwarded_for, address);
+        let other = self.client(&said.forwarded, forwarded_for);
+        match (one, other) {
+            (Some(one), Some(other)) if one != other => self.peer,
+            (Some(client), _) | (None, Some(client)) => client,
+            (None, None) => self.peer,
+        }
+    }
+
     /// From the last element, which `peer` wrote, as far as the word of proxies goes; `None` without the header.
     fn client(&self, lines: &[&str], read: fn(&str) -> Option<IpAddr>) -> Option<IpAddr> {
         if lines.is_empty() {
@@ -81,7 +95,10 @@ mod tests {
     fn real_of(peer: &str, x_forwarded_for: &[&str], forwarded: &[&str]) -> String {
         let proxies = ["10.0.0.0/8", "2001:db8:1::/48"].map(|network| network.parse().unwrap());
         let said = Said { x_forwarded_for: x_forwarded_for.to_vec(), forwarded: forwarded.to_vec() };
-        real(peer.parse().unwrap(), &said, &proxies).to_string()
+        let Real { address, is_known } = real(peer.parse().unwrap(), &said, &proxies);
+        let is_proxy = proxies.iter().any(|network| network.contains(&address));
+        assert_eq!(is_known, !is_proxy || (x_forwarded_for.is_empty() && forwarded.is_empty()), "{said:?}");
+        address.to_string()
     }
 
     #[test]

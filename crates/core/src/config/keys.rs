@@ -98,7 +98,7 @@ pub const KEYS: &[Key] = &[
     key("api.burst", "number", "200",
         "Requests per source, at once."),
     key("api.failure_rate", "rate", r#""6/m""#,
-        "Requests per source with a token that is none, in the long run. Whoever has used them up is not let in with a good one either."),
+        "Requests per source with a token that is none, in the long run."),
     key("api.failure_burst", "number", "10",
         "Requests per source with a token that is none, at once."),
 

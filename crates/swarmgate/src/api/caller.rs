@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use axum::http::header::FORWARDED;
 use axum::http::{HeaderMap, HeaderName};
 use ipnet::IpNet;
-use swarmgate_core::forwarded::{self, Said};
+use swarmgate_core::forwarded::{self, Real, Said};
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
@@ -31,7 +31,7 @@ impl From<std::net::SocketAddr> for Caller {
 }
 
 /// Whom `peer` speaks for.
-pub fn real(peer: IpAddr, headers: &HeaderMap, proxies: &[IpNet]) -> IpAddr {
+pub fn real(peer: IpAddr, headers: &HeaderMap, proxies: &[IpNet]) -> Real {
     // A line that is no text says nothing, but it is there.
     let lines = |name: HeaderName| {
         headers.get_all(name).iter().map(|line| line.to_str().unwrap_or_default()).collect()

@@ -1,6 +1,7 @@
 //! What happens, as it happens, over server-sent events.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{Extension, State};
@@ -13,6 +14,7 @@ use swarmgate_core::alert::{Alert, Stage};
 use swarmgate_core::event::Event;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::watch;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -20,6 +22,7 @@ use utoipa_axum::routes;
 use super::error::{Code, Refused};
 use super::serve::{Connection, Lasting};
 use super::sessions::SessionView;
+use super::tokens::{Known, Tokens};
 use super::{Api, Asker};
 use crate::fleet::Fleet;
 use crate::seats::{News, What};
@@ -89,7 +92,7 @@ async fn events(
     Extension(asker): Extension<Asker>,
     Extension(connection): Extension<Connection>,
 ) -> Result<impl IntoResponse, Refused> {
-    let Some(lasting) = connection.last() else {
+    let Some(lasting) = connection.listen(&asker.name) else {
         let message = "as many listen already as there may be; try again later";
         return Err(Refused::new(Code::TooManyStreams, message).retry_after(HEARTBEAT));
     };
@@ -98,6 +101,7 @@ async fn events(
         seats: api.fleet.seats().news(),
         alerts: api.alarm.alerts(),
         fleet: api.fleet,
+        tokens: api.tokens,
         asker,
     };
     let first = Ok::<_, Infallible>(Sent::default().comment("here"));
@@ -113,6 +117,7 @@ struct Listener {
     seats: Receiver<News>,
     alerts: Receiver<Alert>,
     fleet: Fleet,
+    tokens: watch::Receiver<Arc<Tokens>>,
     asker: Asker,
 }
 
@@ -121,8 +126,12 @@ impl Listener {
     async fn next(&mut self, lasting: &Lasting) -> Option<Sent> {
         // Asked for only when the reader has taken what was there before.
         lasting.for_another(STALL);
+        let mut tokens = self.tokens.clone();
+        let token = self.asker.token.clone();
         let what = tokio::select! {
+            biased;
             () = lasting.must_end() => return None,
+            () = withdrawn(&mut tokens, token.as_ref()) => return None,
             () = tokio::time::sleep(HEARTBEAT) => return Some(Sent::default().comment("still here")),
             heard = self.hear() => heard?,
         };
@@ -153,6 +162,12 @@ impl Listener {
             What::Closed => Happened::SessionClosed { session },
         }
     }
+}
+
+/// Returns when the token is good no more for what it was; the control socket needs none.
+async fn withdrawn(tokens: &mut watch::Receiver<Arc<Tokens>>, token: Option<&Known>) {
+    let Some(token) = token else { return std::future::pending().await };
+    let _ = tokens.wait_for(|tokens| !tokens.has(token)).await;
 }
 
 impl Happened {
@@ -234,8 +249,9 @@ mod tests {
         let fleet = Fleet::new(policy, Clock::start(), Store::in_memory(), TaskTracker::new());
         let (send, events) = broadcast::channel(2);
         let (_alarm, alerts) = broadcast::channel(1);
-        let asker = Asker { name: "reader".into(), scope: Scope::Read };
-        let mut listener = Listener { events, seats: fleet.seats().news(), alerts, fleet, asker };
+        let asker = Asker { name: "reader".into(), scope: Scope::Read, token: None };
+        let (_tokens, tokens) = watch::channel(Arc::default());
+        let mut listener = Listener { events, seats: fleet.seats().news(), alerts, fleet, tokens, asker };
         for n in 0..5 {
             send.send(Event::Publishing { problem: Some(n.to_string()) }).unwrap();
         }

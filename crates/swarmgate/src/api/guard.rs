@@ -9,18 +9,21 @@ use axum::http::{HeaderMap, header};
 use axum::middleware::Next;
 use axum::response::Response;
 use swarmgate_core::config::{Config, Scope};
+use swarmgate_core::forwarded::Real;
 use swarmgate_core::throttle::{Rate, Source, Throttle};
 use tokio::sync::watch;
 
 use super::caller::{self, Caller};
 use super::error::{Code, Refused};
-use super::tokens::Tokens;
+use super::tokens::{Known, Tokens};
 use crate::clock::Clock;
 use crate::gateway::quiet::Quiet;
 
 /// The largest body that any endpoint reads.
 pub const LARGEST_BODY: usize = 64 * 1024;
 const SOURCES_REMEMBERED: usize = 65_536;
+/// What is longer is no token, and no work.
+const LONGEST_TOKEN: usize = 8 * 1024;
 
 #[derive(Debug)]
 pub struct Guard {
@@ -38,11 +41,16 @@ pub struct Asker {
     /// Of the token, for the log.
     pub name: Arc<str>,
     pub scope: Scope,
+    /// `None` on the control socket.
+    pub token: Option<Known>,
 }
 
-/// Whom the limits count.
+/// Whom the limits count, unless it is trusted.
 #[derive(Debug, Clone, Copy)]
-struct Peer(IpAddr);
+struct Peer {
+    address: IpAddr,
+    is_counted: bool,
+}
 
 /// Holds for every request, to whatever page: so many per source, and no larger bodies than any page takes.
 pub async fn limit(
@@ -54,7 +62,7 @@ pub async fn limit(
         Some(Caller::Owner) => {}
         Some(Caller::Peer(peer)) => {
             let peer = guard.admit(*peer, request.headers())?;
-            request.extensions_mut().insert(Peer(peer));
+            request.extensions_mut().insert(peer);
         }
         None => return Err(Refused::new(Code::Internal, "it is not known who asks")),
     }
@@ -114,14 +122,15 @@ impl Guard {
     }
 
     /// Whom the peer speaks for, if there may be one more request from there.
-    fn admit(&self, peer: IpAddr, headers: &HeaderMap) -> Result<IpAddr, Refused> {
+    fn admit(&self, peer: IpAddr, headers: &HeaderMap) -> Result<Peer, Refused> {
         let config = self.configs.borrow().clone();
-        let peer = caller::real(peer, headers, &config.api.trusted_proxies);
-        if config.limits.trusts(peer) {
+        let Real { address, is_known } = caller::real(peer, headers, &config.api.trusted_proxies);
+        let peer = Peer { address, is_counted: !(is_known && config.limits.trusts(address)) };
+        if !peer.is_counted {
             return Ok(peer);
         }
         let taken = with(&self.requests, config.api.rate, |throttle| {
-            throttle.take(Source::from(peer), self.clock.now())
+            throttle.take(Source::from(address), self.clock.now())
         });
         taken.map(|()| peer).map_err(|wait| {
             Refused::new(Code::TooManyRequests, "too many requests from this address; try again later")
@@ -132,9 +141,9 @@ impl Guard {
     fn asker(&self, request: &Request) -> Result<Asker, Refused> {
         let peer = match (request.extensions().get::<Caller>(), request.extensions().get::<Peer>()) {
             (Some(Caller::Owner), _) => {
-                return Ok(Asker { name: "the control socket".into(), scope: Scope::Operate });
+                return Ok(Asker { name: "the control socket".into(), scope: Scope::Operate, token: None });
             }
-            (Some(Caller::Peer(_)), Some(Peer(peer))) => *peer,
+            (Some(Caller::Peer(_)), Some(peer)) => *peer,
             (Some(Caller::Peer(_)) | None, _) => {
                 return Err(Refused::new(Code::Internal, "it is not known who asks"));
             }
@@ -151,42 +160,36 @@ impl Guard {
         self.known(&tokens, sent.to_str().unwrap_or_default(), peer)
     }
 
-    fn known(&self, tokens: &Tokens, sent: &str, peer: IpAddr) -> Result<Asker, Refused> {
-        let config = self.configs.borrow().clone();
-        let (source, now) = (Source::from(peer), self.clock.now());
-        let is_counted = !config.limits.trusts(peer);
-        let found = with(&self.failures, config.api.failures, |failures| {
-            // Before the token is looked at: a guesser must not learn that one is right after all.
-            if is_counted {
-                failures.look(source, now)?;
-            }
-            let found = bearer(sent).and_then(|token| tokens.find(token));
-            if is_counted && found.is_none() {
-                failures.take(source, now)?;
-            }
-            Ok(found)
-        });
-        match found {
-            Ok(Some((name, scope))) => Ok(Asker { name: Arc::clone(name), scope }),
-            Ok(None) => {
-                if let Some(more) = self.quiet.allow_about("bad_token", peer) {
-                    tracing::warn!(%peer, more, "a token that the gate does not know");
-                }
-                let message = "the gate does not know this token, or it is not sent as `Bearer TOKEN`";
-                Err(Refused::new(Code::BadToken, message))
-            }
-            Err(wait) => {
-                let message = "too many wrong tokens from this address; try again later";
-                Err(Refused::new(Code::TooManyFailures, message).retry_after(wait))
-            }
+    /// Whoever has a token is let in, whatever others behind the same address have tried; only they are counted.
+    fn known(&self, tokens: &Tokens, sent: &str, peer: Peer) -> Result<Asker, Refused> {
+        if let Some(known) = bearer(sent).and_then(|token| tokens.find(token)) {
+            return Ok(Asker {
+                name: Arc::clone(&known.name),
+                scope: known.scope,
+                token: Some(known.clone()),
+            });
         }
+        let Peer { address, is_counted } = peer;
+        let rate = self.configs.borrow().api.failures;
+        if is_counted {
+            let now = self.clock.now();
+            with(&self.failures, rate, |failures| failures.take(address.into(), now)).map_err(|wait| {
+                let message = "too many wrong tokens from this address; try again later";
+                Refused::new(Code::TooManyFailures, message).retry_after(wait)
+            })?;
+        }
+        if let Some(more) = self.quiet.allow_about("bad_token", address) {
+            tracing::warn!(peer = %address, more, "a token that the gate does not know");
+        }
+        let message = "the gate does not know this token, or it is not sent as `Bearer TOKEN`";
+        Err(Refused::new(Code::BadToken, message))
     }
 }
 
 /// The scheme's name is in any case (RFC 9110, 11.1).
 fn bearer(sent: &str) -> Option<&str> {
     let (scheme, token) = sent.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
+    (scheme.eq_ignore_ascii_case("bearer") && token.len() <= LONGEST_TOKEN).then_some(token.trim())
 }
 
 /// The rate may have changed since.

@@ -3,6 +3,7 @@
 //! meant to last gives its place to others, and is one of fewer.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -27,16 +28,30 @@ pub struct Cost {
     pub connections: usize,
     /// Of those, how many of one source on the network; the others are closed.
     pub per_source: usize,
+    /// How long a client may take to say what it asks for.
+    pub head: Duration,
     /// How long a connection may last, its answer included.
     pub time: Duration,
     /// Connections at one time, besides, whose answers last.
     pub lasting: usize,
+    /// And of those who listen to what happens.
+    pub listeners: usize,
+    /// Of those, how many with one token.
+    pub per_token: usize,
 }
 
 impl Default for Cost {
     /// Nothing else that is served here takes a second.
     fn default() -> Self {
-        Self { connections: 64, per_source: 48, time: Duration::from_secs(10), lasting: 32 }
+        Self {
+            connections: 64,
+            per_source: 16,
+            head: Duration::from_secs(3),
+            time: Duration::from_secs(10),
+            lasting: 32,
+            listeners: 32,
+            per_token: 8,
+        }
     }
 }
 
@@ -46,43 +61,53 @@ pub struct Connection {
     deadline: watch::Sender<Instant>,
     place: Place,
     lasting: Arc<Semaphore>,
+    listeners: Listeners,
     stop: CancellationToken,
 }
 
+/// Those who listen, in all and by the names of their tokens.
+#[derive(Debug, Clone)]
+struct Listeners {
+    places: Arc<Semaphore>,
+    tokens: Counts<Arc<str>>,
+    per_token: usize,
+}
+
 /// One among those that are served, until it is given up.
-type Place = Arc<Mutex<Option<(OwnedSemaphorePermit, Counted)>>>;
+type Place = Arc<Mutex<Option<(OwnedSemaphorePermit, Option<Counted<Source>>)>>>;
 
-/// How many places each source has.
-#[derive(Debug, Clone, Default)]
-struct Sources(Arc<Mutex<HashMap<Source, usize>>>);
+/// How many places each has.
+#[derive(Debug, Clone)]
+struct Counts<K: Eq + Hash>(Arc<Mutex<HashMap<K, usize>>>);
 
-/// A place of a source, until it is dropped. The control socket's are nobody's.
+/// A place of somebody, until it is dropped.
 #[derive(Debug)]
-struct Counted(Sources, Option<Source>);
+struct Counted<K: Eq + Hash>(Counts<K>, K);
 
-impl Sources {
-    /// `None` if the source has as many as it may.
-    fn count(&self, caller: Caller, most: usize) -> Option<Counted> {
-        let Caller::Peer(peer) = caller else { return Some(Counted(self.clone(), None)) };
-        let source = Source::from(peer);
-        let mut sources = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = sources.entry(source).or_default();
+impl<K: Eq + Hash + Clone> Counts<K> {
+    fn new() -> Self {
+        Self(Arc::default())
+    }
+
+    /// `None` for who has as many as it may.
+    fn count(&self, who: K, most: usize) -> Option<Counted<K>> {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = counts.entry(who.clone()).or_default();
         if *count >= most {
             return None;
         }
         *count += 1;
-        Some(Counted(self.clone(), Some(source)))
+        Some(Counted(self.clone(), who))
     }
 }
 
-impl Drop for Counted {
+impl<K: Eq + Hash> Drop for Counted<K> {
     fn drop(&mut self) {
-        let Some(source) = self.1 else { return };
-        let mut sources = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = sources.get_mut(&source) {
+        let mut counts = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = counts.get_mut(&self.1) {
             *count -= 1;
             if *count == 0 {
-                sources.remove(&source);
+                counts.remove(&self.1);
             }
         }
     }
@@ -92,7 +117,7 @@ impl Drop for Counted {
 #[derive(Debug)]
 pub struct Lasting {
     deadline: watch::Sender<Instant>,
-    _place: OwnedSemaphorePermit,
+    _places: (OwnedSemaphorePermit, Option<Counted<Arc<str>>>),
     stop: CancellationToken,
 }
 
@@ -100,8 +125,20 @@ impl Connection {
     /// For an answer that takes long; `None` while there are as many as there may be.
     pub fn last(&self) -> Option<Lasting> {
         let place = Arc::clone(&self.lasting).try_acquire_owned().ok()?;
+        Some(self.lasts((place, None)))
+    }
+
+    /// For an answer without an end to whoever has this token; `None` while as many listen as may.
+    pub fn listen(&self, token: &Arc<str>) -> Option<Lasting> {
+        let Listeners { places, tokens, per_token } = &self.listeners;
+        let counted = tokens.count(Arc::clone(token), *per_token)?;
+        let place = Arc::clone(places).try_acquire_owned().ok()?;
+        Some(self.lasts((place, Some(counted))))
+    }
+
+    fn lasts(&self, places: (OwnedSemaphorePermit, Option<Counted<Arc<str>>>)) -> Lasting {
         self.place.lock().unwrap_or_else(PoisonError::into_inner).take();
-        Some(Lasting { deadline: self.deadline.clone(), _place: place, stop: self.stop.clone() })
+        Lasting { deadline: self.deadline.clone(), _places: places, stop: self.stop.clone() }
     }
 
     /// The listener has been told to stop: an answer that lasts has a moment to end.
@@ -135,7 +172,12 @@ where
     L::Addr: Into<Caller>,
 {
     let places = Arc::new(Semaphore::new(cost.connections));
-    let (lasting, sources) = (Arc::new(Semaphore::new(cost.lasting)), Sources::default());
+    let (lasting, sources) = (Arc::new(Semaphore::new(cost.lasting)), Counts::new());
+    let listeners = Listeners {
+        places: Arc::new(Semaphore::new(cost.listeners)),
+        tokens: Counts::new(),
+        per_token: cost.per_token,
+    };
     let connections = TaskTracker::new();
     loop {
         let accepted = async {
@@ -147,11 +189,19 @@ where
             accepted = accepted => accepted,
         };
         let caller = address.into();
-        let Some(counted) = sources.count(caller, cost.per_source) else { continue };
+        let counted = match caller {
+            Caller::Owner => None,
+            Caller::Peer(peer) => match sources.count(Source::from(peer), cost.per_source) {
+                None => continue,
+                counted => counted,
+            },
+        };
+        let accepted = Instant::now();
         let connection = Connection {
-            deadline: watch::Sender::new(Instant::now() + cost.time),
+            deadline: watch::Sender::new(accepted + cost.head.min(cost.time)),
             place: Arc::new(Mutex::new(place.map(|place| (place, counted)))),
             lasting: Arc::clone(&lasting),
+            listeners: listeners.clone(),
             stop: stop.clone(),
         };
         let pages = pages.clone();
@@ -159,7 +209,7 @@ where
             let overdue = overdue(connection.deadline.subscribe());
             let place = Arc::clone(&connection.place);
             tokio::select! {
-                () = answer(stream, pages, caller, connection) => {}
+                () = answer(stream, pages, caller, connection, accepted + cost.time) => {}
                 // Whoever is not done by then, or breaks the rules of HTTP, has lost the answer.
                 () = overdue => {}
             }
@@ -182,13 +232,14 @@ async fn overdue(mut deadline: watch::Receiver<Instant>) {
     }
 }
 
-async fn answer<S>(stream: S, pages: Router, caller: Caller, connection: Connection)
+async fn answer<S>(stream: S, pages: Router, caller: Caller, connection: Connection, end: Instant)
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
 {
     let own = connection.clone();
     let pages = TowerToHyperService::new(pages);
     let service = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
+        connection.deadline.send_replace(end);
         request.extensions_mut().insert(caller);
         request.extensions_mut().insert(connection.clone());
         pages.call(request)
@@ -230,7 +281,15 @@ mod tests {
     }
 
     async fn site(connections: usize, time: Duration) -> Site {
-        site_of(Cost { connections, per_source: connections, time, lasting: 1 }).await
+        site_of(Cost {
+            connections,
+            per_source: connections,
+            head: time,
+            time,
+            lasting: 1,
+            ..Cost::default()
+        })
+        .await
     }
 
     async fn site_of(cost: Cost) -> Site {
@@ -300,8 +359,25 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn who_does_not_say_what_it_asks_for_is_cut_sooner() {
+        let head = Duration::from_millis(300);
+        let site = site_of(Cost { head, time: LIMIT * 2, ..Cost::default() }).await;
+        let mut asks = site.send("POST /echo HTTP/1.1\r\nhost: gate\r\ncontent-length: 9\r\n\r\nabc").await;
+        for said in ["", "GET / HTTP/1.1\r\nhost: ga"] {
+            let mut silent = site.send(said).await;
+            let _ = timeout(LIMIT, silent.read_to_end(&mut Vec::new())).await.expect("an end");
+        }
+        asks.write_all(b"defghi").await.unwrap();
+        let mut answer = String::new();
+        timeout(LIMIT, asks.read_to_string(&mut answer)).await.expect("an end").unwrap();
+        assert!(answer.ends_with("abcdefghi"), "{answer}");
+    }
+
+    #[tokio::test]
     async fn one_source_does_not_keep_the_others_out() {
-        let site = site_of(Cost { connections: 4, per_source: 2, time: LIMIT, lasting: 1 }).await;
+        let site =
+            site_of(Cost { connections: 4, per_source: 2, head: LIMIT, time: LIMIT, ..Cost::default() })
+                .await;
         let mut dawdlers = [site.send("").await, site.send("").await];
         let (from, limit) = ("127.0.0.2:0".parse().unwrap(), Duration::from_secs(5));
         let mut third = site.send("GET / HTTP/1.1\r\nhost: gate\r\n\r\n").await;

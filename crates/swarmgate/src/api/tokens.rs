@@ -23,10 +23,11 @@ const SECRETS: &str = "/run/secrets";
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Tokens(Vec<Known>);
 
+/// A token as it is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Known {
-    name: Arc<str>,
-    scope: Scope,
+pub struct Known {
+    pub name: Arc<str>,
+    pub scope: Scope,
     digest: [u8; 32],
 }
 
@@ -59,7 +60,7 @@ impl Tokens {
     }
 
     /// Whose it is and what it is good for. It takes as long whichever it is, and if it is none.
-    pub fn find(&self, secret: &str) -> Option<(&Arc<str>, Scope)> {
+    pub fn find(&self, secret: &str) -> Option<&Known> {
         let digest = digest(secret);
         let (mut found, mut index) = (Choice::from(0), 0);
         for (at, known) in (0_u32..).zip(&self.0) {
@@ -67,8 +68,12 @@ impl Tokens {
             index.conditional_assign(&at, same);
             found |= same;
         }
-        let known = self.0.get(usize::try_from(index).ok()?).filter(|_| found.into())?;
-        Some((&known.name, known.scope))
+        self.0.get(usize::try_from(index).ok()?).filter(|_| found.into())
+    }
+
+    /// Whether this one is still good for what it was.
+    pub fn has(&self, known: &Known) -> bool {
+        self.0.contains(known)
     }
 }
 
@@ -176,7 +181,7 @@ mod tests {
             &format!("b operate {SECRET}2"),
             &format!("c read {SECRET}3"),
         ]);
-        let found = |secret: &str| tokens.find(secret).map(|(name, scope)| (name.to_string(), scope));
+        let found = |secret: &str| tokens.find(secret).map(|known| (known.name.to_string(), known.scope));
         assert_eq!(found(&format!("{SECRET}1")), Some(("a".to_owned(), Scope::Read)));
         assert_eq!(found(&format!("{SECRET}2")), Some(("b".to_owned(), Scope::Operate)));
         assert_eq!(found(&format!("{SECRET}3")), Some(("c".to_owned(), Scope::Read)));

@@ -4,12 +4,13 @@ use std::time::Instant;
 
 use serde_json::Value;
 use swarmgate_testkit::process::Signal;
+use swarmgate_testkit::wait::until;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::common::LIMIT;
-use crate::{OPERATE, READ, Site, play};
+use crate::{OPERATE, READ, Site, play, write_tokens};
 
 /// An open stream of events.
 struct Listener {
@@ -100,20 +101,73 @@ async fn a_stop_does_not_wait_for_those_who_listen() {
     }
 }
 
-#[tokio::test]
-async fn listeners_are_counted_and_keep_nobody_out() {
-    let site = Site::start().await;
+/// Listens with a token as often as it may.
+async fn crowd(site: &Site, token: &str) -> Vec<TcpStream> {
     let mut listeners = Vec::new();
-    let refused = loop {
-        let (answer, stream) = site.ask("GET", "/v1/events").token(READ).begin().await;
+    loop {
+        let (answer, stream) = site.ask("GET", "/v1/events").token(token).begin().await;
         if answer.status != 200 {
-            break answer;
+            assert_eq!(answer.status, 503);
+            return listeners;
         }
         listeners.push(stream);
         assert!(listeners.len() <= 100, "never refused");
-    };
-    assert_eq!((refused.status, listeners.len()), (503, 32));
-    let again = site.ask("GET", "/v1/events").token(READ).send().await;
-    assert_eq!(again.code(), "too_many_streams");
+    }
+}
+
+#[tokio::test]
+async fn listeners_are_counted_per_token_and_in_all_and_keep_nobody_out() {
+    let site = Site::start().await;
+    let others = ["a", "b", "c", "d"].map(|name| (name, format!("{name}-0123456789abcdef01234567")));
+    let lines: String = others.iter().map(|(name, token)| format!("{name} read {token}\n")).collect();
+    write_tokens(&site.home, &format!("reader read {READ}\noperator operate {OPERATE}\n{lines}"));
+    until("the new tokens", LIMIT, async || {
+        (site.ask("GET", "/v1/routes").token(&others[3].1).status().await == 200).then_some(())
+    })
+    .await;
+    let mut first = crowd(&site, READ).await;
+    assert_eq!(first.len(), 8);
+    let mut all = Vec::new();
+    for (name, token) in &others[..3] {
+        let crowd = crowd(&site, token).await;
+        assert_eq!(crowd.len(), 8, "{name}");
+        all.push(crowd);
+    }
+    for token in [READ, OPERATE, &others[3].1] {
+        assert_eq!(site.ask("GET", "/v1/events").token(token).send().await.code(), "too_many_streams");
+    }
     assert_eq!(site.ask("GET", "/healthz").send().await.status, 200);
+    let update = site.ask("POST", "/v1/update/nobody").token(OPERATE).send().await;
+    assert_eq!(update.code(), "no_swarm", "the places of updates are free");
+    // Whoever goes gives both of its places back.
+    drop(first.pop());
+    until("a place", LIMIT, async || {
+        (site.ask("GET", "/v1/events").token(READ).begin().await.0.status == 200).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_token_that_is_withdrawn_or_good_for_something_else_hears_no_more() {
+    let site = Site::start().await;
+    let other = "other-0123456789abcdef0123456789";
+    write_tokens(
+        &site.home,
+        &format!("reader read {READ}\noperator operate {OPERATE}\nother read {other}\n"),
+    );
+    until("the new token", LIMIT, async || {
+        (site.ask("GET", "/v1/routes").token(other).status().await == 200).then_some(())
+    })
+    .await;
+    let mut reader = Listener::open(&site, READ).await;
+    let mut operator = Listener::open(&site, OPERATE).await;
+    let mut stays = Listener::open(&site, other).await;
+    // The name alone is no token: another one may have it.
+    let new = "new-0123456789abcdef0123456789";
+    write_tokens(&site.home, &format!("reader read {new}\noperator read {OPERATE}\nother read {other}\n"));
+    for listener in [&mut reader, &mut operator] {
+        timeout(LIMIT, listener.until("0\r\n\r\n")).await.expect("an end");
+    }
+    let _player = play(site.gate.address, "hub.example.com", "Ann").await;
+    stays.next("session_opened").await;
 }

@@ -30,18 +30,20 @@ async fn requests_are_counted_per_source_whatever_they_ask() {
 }
 
 #[tokio::test]
-async fn guesses_are_counted_more_strictly_and_a_good_token_does_not_help() {
+async fn guesses_are_counted_more_strictly_and_lock_nobody_out_who_has_a_token() {
     let site = Site::with("failure_rate = \"1/h\"\nfailure_burst = 3", strict).await;
     let ask = |token: &str| site.ask("GET", "/v1/services").token(token);
     for _ in 0..3 {
         assert_eq!(ask(READ).send().await.status, 200);
         assert_eq!(ask(WRONG).send().await.code(), "bad_token");
     }
-    for token in [WRONG, READ] {
+    // As long as a header may be: no token, and no work.
+    for token in [WRONG, "", &"x".repeat(9000)] {
         let refused = ask(token).send().await;
         assert_eq!((refused.status, &*refused.code()), (429, "too_many_failures"));
         assert!(refused.header("retry-after").is_some());
     }
+    assert_eq!(ask(READ).send().await.status, 200, "whoever sits behind the same address");
     assert_eq!(site.ask("GET", "/healthz").send().await.status, 200);
     assert_eq!(site.ask("GET", "/v1/services").send().await.code(), "no_token", "no guess");
 }
@@ -78,6 +80,21 @@ async fn trusted_proxies_speak_for_their_clients_and_nobody_else_does() {
 /// Where the gate itself may be asked whether it is ready, as often as its start takes.
 fn behind(config: Config) -> Config {
     config.limits("trusted_sources = [\"127.0.0.1\"]")
+}
+
+#[tokio::test]
+async fn two_headers_that_differ_make_nobody_a_trusted_source() {
+    let api = "failure_burst = 1\nfailure_rate = \"1/h\"\ntrusted_proxies = [\"127.0.0.0/8\"]";
+    let site = Site::with(api, behind).await;
+    let guess = || site.ask("GET", "/v1/services").token(WRONG);
+    for _ in 0..3 {
+        assert_eq!(guess().send().await.code(), "bad_token", "the proxy itself is trusted");
+    }
+    let guess = || guess().header("x-forwarded-for", "192.0.2.1").header("forwarded", "for=192.0.2.2");
+    assert_eq!(guess().send().await.code(), "bad_token");
+    assert_eq!(guess().send().await.code(), "too_many_failures");
+    let unsaid = site.ask("GET", "/v1/services").token(WRONG).header("forwarded", "for=unknown");
+    assert_eq!(unsaid.send().await.code(), "too_many_failures");
 }
 
 #[tokio::test]
