@@ -22,6 +22,7 @@ use super::asked::Asked;
 use super::client::error::{ApiError, Class};
 use super::client::{Client, Credentials, NoClient, Target};
 use super::read::{Read, ReadError, Scope, read};
+use crate::build;
 use crate::fleet::Fleet;
 use crate::store::Store;
 
@@ -120,7 +121,7 @@ pub fn identity(config: &Cloudflare) -> Identity {
     Identity {
         tunnel: config.tunnel.clone(),
         instance: config.instance.clone(),
-        build: env!("CARGO_PKG_VERSION").to_owned(),
+        build: build::BOTH.to_owned(),
     }
 }
 
@@ -206,9 +207,10 @@ impl Round<'_> {
             let plan = course.plan()?;
             course.report.plan = course.unless_in_vain(&made, plan)?;
         }
-        let Course { memory, terms, wanted, actual, failed, report, .. } = course;
+        let Course { memory, terms, wanted, actual, report, .. } = course;
         ended(memory, (&terms, &wanted, &actual), &report.plan);
-        if failed.is_empty() {
+        // Everything was compared. What is refused for good would be refused in the next round, too.
+        if report.again_after.is_none() {
             memory.settle();
         }
         keep(hub.store, memory).await;

@@ -205,6 +205,23 @@ async fn faults_that_pass_are_waited_out_and_others_are_told() {
 }
 
 #[tokio::test]
+async fn what_is_refused_for_good_keeps_nothing_else_from_being_withdrawn() {
+    let site = Site::start(&[("every", "1s"), ("grace", "1s")]).await;
+    site.fake.with(|account| account.forbidden.insert(Call::CreateRecord));
+    site.observe(&[("a", "host=a.example.com port=80"), ("b", "host=b.example.com port=80")]);
+    site.state("a.example.com", "failed").await;
+    site.observe(&[("a", "host=a.example.com port=80")]);
+    until("b to be withdrawn", LIMIT, async || {
+        let rules = site.fake.with(|account| account.rules());
+        (!rules.iter().any(|rule| rule.contains("b.example.com"))).then_some(())
+    })
+    .await;
+    let rules = site.fake.with(|account| account.rules());
+    assert!(rules.iter().any(|rule| rule.contains("a.example.com")), "{rules:?}");
+    site.end().await;
+}
+
+#[tokio::test]
 async fn while_access_fails_nothing_is_public() {
     let site = Site::start(&[]).await;
     site.observe(&[("a", "host=a.example.com port=80")]);
