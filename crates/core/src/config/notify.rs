@@ -62,7 +62,7 @@ pub enum Login {
 pub enum Format {
     /// Alerts, in the gate's own JSON.
     Alerts,
-    /// Players who connect and disconnect, as mc-router tells of them; no alerts and no routes.
+    /// Players who connect and disconnect, and routes, as mc-router tells of them; no alerts.
     McRouter,
 }
 

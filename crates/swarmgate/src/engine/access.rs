@@ -20,6 +20,7 @@ pub enum Need {
     Start,
     Stop,
     Unpause,
+    Logs,
 }
 
 impl Need {
@@ -36,6 +37,7 @@ impl Need {
             Self::Start => "POST /containers/{id}/start",
             Self::Stop => "POST /containers/{id}/stop",
             Self::Unpause => "POST /containers/{id}/unpause",
+            Self::Logs => "GET /tasks/{id}/logs and GET /containers/{id}/logs",
         }
     }
 
@@ -61,6 +63,7 @@ impl Need {
             Self::Start => "no container is started",
             Self::Stop => "no container is stopped",
             Self::Unpause => "no paused container is woken",
+            Self::Logs => "alerts come without the last lines of a server",
         }
     }
 }

@@ -60,6 +60,10 @@ fn refused(call: &str, status: u16, message: &str) -> String {
             "{call} is not allowed (status {status}: {message}); allow it in the socket proxy: docs/permissions.md \
              lists what the gate needs"
         ),
+        503 if message.contains("not a swarm manager") && message.contains("Worker") => format!(
+            "{call}: this engine is a worker of its Swarm; run the gate on a manager, set docker.host to one, or make it \
+             one with `docker node promote`"
+        ),
         503 if message.contains("not a swarm manager") => format!(
             "{call}: this engine is not a manager of a Swarm; run the gate on a manager, set docker.host to one, make \
              it one with `docker swarm init`, or set docker.swarm = \"off\""
@@ -87,7 +91,9 @@ mod tests {
     fn refusals_say_what_to_do() {
         let sequence = r#"{"message":"rpc error: code = Unknown desc = update out of sequence"}"#;
         let manager = r#"{"message":"This node is not a swarm manager. Use \"docker swarm init\""}"#;
+        let worker = r#"{"message":"This node is not a swarm manager. Worker nodes can't be used to view or modify cluster state."}"#;
         for (status, body, kind, part) in [
+            (503, worker, "refused", "is a worker of its Swarm; run the gate on a manager"),
             (404, r#"{"message":"service x not found"}"#, "not_there", "GET /x: service x not found"),
             (500, sequence, "out_of_sequence", "has changed"),
             (500, r#"{"message":"The swarm does not have a leader."}"#, "refused", "status 500: The swarm"),

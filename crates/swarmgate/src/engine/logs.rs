@@ -3,6 +3,7 @@
 use hyper::Method;
 use hyper::header::CONTENT_TYPE;
 
+use super::access::Need;
 use super::{Call, Engine, READ_WITHIN, within};
 
 /// Of a longer line nobody reads the rest.
@@ -25,7 +26,9 @@ impl Engine {
             let body = self.body(&call, response).await?;
             Ok(if raw { body.to_vec() } else { joined(&body) })
         });
-        let text = read.await.unwrap_or_default();
+        let read = read.await;
+        self.access().note(Need::Logs, &read);
+        let text = read.unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         let all = text.lines().map(|line| line.chars().take(LONGEST_LINE).collect::<String>());
         let mut last: Vec<String> = all.filter(|line| !line.trim().is_empty()).collect();
