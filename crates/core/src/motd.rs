@@ -222,6 +222,10 @@ fn value(token: &str, face: &Face, now: Moment) -> Option<String> {
         },
         "countdown" | "duration" => countdown(),
         "reason" if face.state == State::Stopping => "saving the world of its last run".to_owned(),
+        // How a start gets on is what the gate, or the server itself, says to those who wait for it.
+        "reason" if matches!(face.state, State::Starting { .. }) => {
+            face.state.reason().unwrap_or_default().to_owned()
+        }
         "reason" => for_players(face.state.reason().unwrap_or_default()).to_owned(),
         "motd" => status().description,
         "max" => status().max.unwrap_or(0).to_string(),
@@ -320,6 +324,14 @@ mod tests {
         ] {
             assert_eq!(for_players(reason), told, "{reason}");
         }
+    }
+
+    #[test]
+    fn what_a_server_says_of_its_start_is_told_as_it_is() {
+        let news = "Preparing level \"world\"";
+        let mut face = face(State::Starting { reason: news.to_owned() });
+        Arc::make_mut(&mut face.spec).texts.starting = "{reason}".to_owned();
+        assert_eq!(in_list(&face, at(0)).to_plain(), news);
     }
 
     #[test]
