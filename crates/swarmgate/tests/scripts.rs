@@ -30,7 +30,9 @@ impl Machine {
     /// Runs this while services are not started; `$POLICY_RC_D` is the policy.
     fn run(&self, script: &str) -> ExitStatus {
         let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/without-services");
-        let mut command = Command::new(program);
+        // What is started in the background ignores SIGINT, and so does what it starts.
+        let mut command = Command::new("env");
+        command.arg("--default-signal=INT").arg(program);
         command.args(["sh", "-c", script]).env("POLICY_RC_D", self.policy());
         command.status().unwrap()
     }
