@@ -38,7 +38,7 @@ async fn the_example_stack_works_as_it_stands() {
         .until("no trace of it", async || {
             let services = site.lab.docker("service ls --quiet").await;
             let containers = site.lab.docker("ps --quiet").await;
-            let networks = site.lab.docker("network ls --quiet --filter name=minecraft_minecraft").await;
+            let networks = site.lab.docker("network ls --quiet --filter name=minecraft_").await;
             (services + &containers + &networks).is_empty().then_some(())
         })
         .await;
