@@ -108,15 +108,7 @@ struct Case<'a> {
 impl Case<'_> {
     fn explain(&self) -> Explanation {
         let state = &self.report.face.state;
-        let endpoint = match state {
-            State::Running(running) => running.endpoints.first().map(ToString::to_string),
-            State::Asleep
-            | State::Starting { .. }
-            | State::Restarting { .. }
-            | State::Stopping
-            | State::Failed { .. }
-            | State::Unknown { .. } => None,
-        };
+        let endpoint = state.endpoint().map(ToString::to_string);
         let (ping, join) = match self.denied_by() {
             Some(list) => {
                 let why = format!("{list} keeps this address out");

@@ -110,6 +110,24 @@ impl State {
         }
     }
 
+    /// What runs, if anything does.
+    pub const fn running(&self) -> Option<&Running> {
+        match self {
+            Self::Running(running) => Some(running),
+            Self::Asleep
+            | Self::Starting { .. }
+            | Self::Restarting { .. }
+            | Self::Stopping
+            | Self::Failed { .. }
+            | Self::Unknown { .. } => None,
+        }
+    }
+
+    /// Where it is dialled first, if it runs somewhere that the gate can reach.
+    pub fn endpoint(&self) -> Option<&Endpoint> {
+        self.running()?.endpoints.first()
+    }
+
     pub fn reason(&self) -> Option<&str> {
         match self {
             Self::Starting { reason }

@@ -291,16 +291,22 @@ fn add_route(control: &Path) -> String {
     std::io::read_to_string(stream).unwrap()
 }
 
+const CONTROL: &str = "swarmgate-data/control.sock";
+
+/// A gate with a server `mc` that keeps what it learns on a disk of its own; its control socket is elsewhere.
+async fn on_a_small_disk(home: &Arc<Home>) -> Option<(SmallDisk, Gate)> {
+    let disk = SmallDisk::mount(&home.path().join("small"))?;
+    let server = Server::new(home, "mc", &[], "");
+    home.write(&Config::of(&server.table).top(format!("data_dir = \"small\"\ncontrol = \"{CONTROL}\"\n")));
+    Some((disk, home.start().await))
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gate_that_starts_on_a_read_only_disk_asks_for_a_restart_and_then_knows_all() {
     let home: Arc<Home> = Home::new();
-    let Some(disk) = SmallDisk::mount(&home.path().join("small")) else { return };
-    let server = Server::new(&home, "mc", &[], "");
-    let control = "swarmgate-data/control.sock";
-    home.write(&Config::of(&server.table).top(format!("data_dir = \"small\"\ncontrol = \"{control}\"\n")));
-    let gate = home.start().await;
+    let Some((disk, gate)) = on_a_small_disk(&home).await else { return };
     assert_eq!(gate.control("POST", "/v1/services/mc/pin/asleep", "").await.0, 200);
-    let answer = add_route(&home.path().join(control));
+    let answer = add_route(&home.path().join(CONTROL));
     assert!(answer.starts_with("HTTP/1.1 2"), "{answer}");
     gate.end(Signal::TERM).await;
 
@@ -312,7 +318,7 @@ async fn a_gate_that_starts_on_a_read_only_disk_asks_for_a_restart_and_then_know
     assert_eq!((told(UNTOUCHED), told(RESTART), told(TOLD)), (1, 0, 0), "{}", gate.log());
     disk.remount("rw");
     until("a word", LIMIT, async || (told(RESTART) > 0).then_some(())).await;
-    let answer = add_route(&home.path().join(control));
+    let answer = add_route(&home.path().join(CONTROL));
     assert!(answer.starts_with("HTTP/1.1 5"), "{answer}");
     assert_eq!((told(UNTOUCHED), told(RESTART), told(AGAIN)), (1, 1, 0), "{}", gate.log());
     gate.end(Signal::TERM).await;
@@ -334,11 +340,7 @@ const AGAIN: &str = "the store is written again";
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_costs_a_warning_and_is_made_good_when_there_is_room() {
     let home: Arc<Home> = Home::new();
-    let Some(disk) = SmallDisk::mount(&home.path().join("small")) else { return };
-    let server = Server::new(&home, "mc", &[], "");
-    let control = "swarmgate-data/control.sock";
-    home.write(&Config::of(&server.table).top(format!("data_dir = \"small\"\ncontrol = \"{control}\"\n")));
-    let gate = home.start().await;
+    let Some((disk, gate)) = on_a_small_disk(&home).await else { return };
     let pin = async |gate: &Gate, pin: &str| {
         let (status, said) = gate.control("POST", &format!("/v1/services/mc/pin/{pin}"), "").await;
         assert_eq!(status, 200, "{said}");
@@ -361,7 +363,7 @@ async fn a_full_disk_costs_a_warning_and_is_made_good_when_there_is_room() {
         client.status(&Handshake::status(PROTOCOL, "mc.example.com"), LIMIT).await.unwrap();
     }
     for _ in 0..3 {
-        let answer = add_route(&home.path().join(control));
+        let answer = add_route(&home.path().join(CONTROL));
         assert!(answer.starts_with("HTTP/1.1 5"), "it is not kept: {answer}");
     }
     let told = |what: &str| gate.log().matches(what).count();

@@ -12,8 +12,7 @@ use jiff::Timestamp;
 use self::show::SILENCE;
 use super::{Probe, Probed};
 use crate::event::Event;
-use crate::learned::Learned;
-use crate::learned::Pin;
+use crate::learned::{Learned, Pin};
 use crate::moment::Moment;
 use crate::service::{Players, Ready, Running, Service, ServiceId, Spec, State};
 use crate::span;
@@ -668,13 +667,5 @@ impl Record {
 }
 
 fn run_of(state: &State) -> Option<&Arc<str>> {
-    match state {
-        State::Running(running) => Some(&running.run),
-        State::Asleep
-        | State::Starting { .. }
-        | State::Restarting { .. }
-        | State::Stopping
-        | State::Failed { .. }
-        | State::Unknown { .. } => None,
-    }
+    state.running().map(|running| &running.run)
 }

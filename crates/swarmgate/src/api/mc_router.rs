@@ -8,7 +8,6 @@ use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use swarmgate_core::fleet::{Fleet as Core, Report};
 use swarmgate_core::moment::Moment;
-use swarmgate_core::service::State as Doing;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -53,16 +52,7 @@ fn routes_of(core: &Core, now: Moment) -> BTreeMap<String, Route> {
 }
 
 fn route(report: &Report) -> Route {
-    let backend = match &report.face.state {
-        Doing::Running(running) => running.endpoints.first().map(ToString::to_string),
-        Doing::Asleep
-        | Doing::Starting { .. }
-        | Doing::Restarting { .. }
-        | Doing::Stopping
-        | Doing::Failed { .. }
-        | Doing::Unknown { .. } => None,
-    };
-    let backend = backend.unwrap_or_default();
+    let backend = report.face.state.endpoint().map(ToString::to_string).unwrap_or_default();
     let service = &report.face.service;
     Route {
         scaling_target: if report.scalable { backend.clone() } else { String::new() },

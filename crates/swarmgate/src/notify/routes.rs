@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use swarmgate_core::fleet::Fleet as Core;
 use swarmgate_core::moment::Moment;
-use swarmgate_core::service::{ServiceId, State};
+use swarmgate_core::service::ServiceId;
 use tokio_util::sync::CancellationToken;
 
 use super::webhook::Route;
@@ -38,15 +38,7 @@ pub async fn run(fleet: Fleet, notifier: Notifier, stop: CancellationToken) {
 fn table(core: &Core, _now: Moment) -> Table {
     let by_name = core.routes().names().map(|(name, service)| (Some(name), service));
     let default = core.routes().default_route().map(|service| (None, service));
-    let leads = |service: &ServiceId| match core.face(service)?.state {
-        State::Running(running) => running.endpoints.first().map(ToString::to_string),
-        State::Asleep
-        | State::Starting { .. }
-        | State::Restarting { .. }
-        | State::Stopping
-        | State::Failed { .. }
-        | State::Unknown { .. } => None,
-    };
+    let leads = |service: &ServiceId| core.face(service)?.state.endpoint().map(ToString::to_string);
     by_name.chain(default).map(|(name, service)| (name, (service.clone(), leads(service)))).collect()
 }
 
