@@ -621,12 +621,14 @@ impl Record {
         self.wake.as_ref().filter(runs).map(|wake| wake.deadline)
     }
 
-    /// When a run that nobody waits for counts as one that never came up, such as one that was found at the start.
+    /// When a run that nobody waits for counts as one that never came up, such as one that was found at the start. Its
+    /// time begins when it is shown to be starting: until then it may have been about to stop.
     fn overdue_at(&self) -> Option<Moment> {
         let State::Running(running) = &self.believed else { return None };
         let comes_up = self.wants_probe(running) && !self.is_ready() && self.stale.is_none();
-        (comes_up && self.wake.is_none() && self.failure.is_none())
-            .then_some(self.run_since + self.spec.start_timeout)
+        let is_told = matches!(self.shown, State::Starting { .. });
+        (comes_up && is_told && self.wake.is_none() && self.failure.is_none())
+            .then(|| self.run_since.max(self.shown_since) + self.spec.start_timeout)
     }
 
     /// What was planned to be asked later has become pressing.
