@@ -303,6 +303,11 @@ impl Fleet {
         Ok(())
     }
 
+    /// Whether [`Self::sleep`] has nothing to do.
+    pub fn is_down(&self, service: &ServiceId) -> bool {
+        self.records.get(service).is_some_and(Record::is_down)
+    }
+
     /// Whether anybody would be thrown out if it stopped now. What was last known to be asleep may run by now while its
     /// source does not answer.
     pub fn nobody_in(&self, service: &ServiceId) -> Result<(), CommandError> {

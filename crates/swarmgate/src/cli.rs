@@ -14,6 +14,7 @@ mod reach;
 mod run;
 mod services;
 mod terminal;
+mod wait;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

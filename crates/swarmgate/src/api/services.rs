@@ -77,7 +77,7 @@ struct SleepQuery {
     force: bool,
 }
 
-/// Puts a service to sleep.
+/// Puts a service to sleep. One that is down already, or goes down, is left as it is.
 #[utoipa::path(post, path = "/v1/services/{name}/sleep", tag = "services", params(Named, SleepQuery),
     responses((status = 200, body = ServiceView)))]
 async fn sleep(
@@ -87,7 +87,8 @@ async fn sleep(
 ) -> Answer {
     let id = api.fleet.with(|core, now| {
         let id = core.named(&name)?;
-        core.sleep(&id, force, now).map(|()| id)
+        let down = core.is_down(&id);
+        if down { Ok(id) } else { core.sleep(&id, force, now).map(|()| id) }
     })?;
     view(&api, &id)
 }

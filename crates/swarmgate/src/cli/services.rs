@@ -11,6 +11,7 @@ use swarmgate_core::span;
 use super::Common;
 use super::control::Control;
 use super::output::{Output, table};
+use super::wait::{self, Aim};
 use crate::api::ServiceView;
 use crate::percent::encode;
 
@@ -32,6 +33,9 @@ impl List {
 pub struct Wake {
     /// The service's name
     name: String,
+    /// Until it runs; exit code 1 if its start fails
+    #[arg(long)]
+    wait: bool,
     #[command(flatten)]
     common: Common,
 }
@@ -39,7 +43,8 @@ pub struct Wake {
 impl Wake {
     pub async fn run(self, output: Output) -> anyhow::Result<ExitCode> {
         let path = format!("/v1/services/{}/wake", encode(&self.name));
-        act(&Control::of(&self.common)?, &path, output).await
+        let aim = self.wait.then_some(Aim::Running);
+        act(&Control::of(&self.common)?, &path, aim, output).await
     }
 }
 
@@ -50,6 +55,9 @@ pub struct Sleep {
     /// Even if players are in it, or may be
     #[arg(long)]
     force: bool,
+    /// Until it has saved and stopped; exit code 1 if it is started again meanwhile
+    #[arg(long)]
+    wait: bool,
     #[command(flatten)]
     common: Common,
 }
@@ -57,7 +65,8 @@ pub struct Sleep {
 impl Sleep {
     pub async fn run(self, output: Output) -> anyhow::Result<ExitCode> {
         let path = format!("/v1/services/{}/sleep?force={}", encode(&self.name), self.force);
-        act(&Control::of(&self.common)?, &path, output).await
+        let aim = self.wait.then_some(Aim::Asleep);
+        act(&Control::of(&self.common)?, &path, aim, output).await
     }
 }
 
@@ -75,7 +84,7 @@ pub struct PinTo {
 impl PinTo {
     pub async fn run(self, output: Output) -> anyhow::Result<ExitCode> {
         let path = format!("/v1/services/{}/pin/{}", encode(&self.name), self.to);
-        act(&Control::of(&self.common)?, &path, output).await
+        act(&Control::of(&self.common)?, &path, None, output).await
     }
 }
 
@@ -123,9 +132,12 @@ impl Console {
     }
 }
 
-async fn act(control: &Control, path: &str, output: Output) -> anyhow::Result<ExitCode> {
+async fn act(control: &Control, path: &str, aim: Option<Aim>, output: Output) -> anyhow::Result<ExitCode> {
     let answer = control.post(path, String::new()).await?;
-    let service: ServiceView = serde_json::from_slice(&answer)?;
+    let mut service: ServiceView = serde_json::from_slice(&answer)?;
+    if let Some(aim) = aim {
+        service = wait::until(aim, service, control, output).await?;
+    }
     output.print(&service, |service| format!("{} is {}", service.name, doing(service)))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -164,7 +176,7 @@ fn players(service: &ServiceView) -> String {
     }
 }
 
-fn doing(service: &ServiceView) -> String {
+pub fn doing(service: &ServiceView) -> String {
     let pinned = match service.pin {
         Pin::None => "",
         Pin::Awake => ", pinned awake",

@@ -17,6 +17,7 @@ mod hostile;
 mod lifetime;
 mod limits;
 mod mc_router;
+mod owner;
 mod proxy;
 mod routing;
 mod sessions;

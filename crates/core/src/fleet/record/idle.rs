@@ -140,6 +140,12 @@ impl Record {
         }
     }
 
+    /// It is down, or goes down, and no start has been asked for: nothing is left to put to sleep.
+    pub(in crate::fleet) fn is_down(&self) -> bool {
+        let down = matches!(self.believed, State::Asleep | State::Stopping | State::Failed { .. });
+        (down || self.is_falling_asleep()) && self.wake.is_none() && self.stale.is_none()
+    }
+
     pub(in crate::fleet) fn is_falling_asleep(&self) -> bool {
         matches!(self.sleep, Sleep::Due | Sleep::Asked)
     }
