@@ -70,15 +70,14 @@ pub fn unreachable(face: &Face, now: Moment) -> Component {
     filled(&face.spec.texts.unreachable, face, now)
 }
 
-/// What a player sees who waits in the world; `news` is the server's own latest word.
-pub fn scene(face: &Face, news: Option<&str>, now: Moment) -> Scene {
+/// What a player sees who waits in the world.
+pub fn scene(face: &Face, now: Moment) -> Scene {
     let texts = &face.spec.texts;
     let bar = BossBar { text: in_list(face, now), filled: progress(face, now), colour: colour(&face.state) };
     Scene {
         title: filled(&texts.title, face, now),
         subtitle: filled(&texts.subtitle, face, now),
         boss_bar: Some(bar),
-        action_bar: news.map(Component::literal),
     }
 }
 
@@ -405,10 +404,9 @@ mod tests {
     #[test]
     fn who_waits_sees_what_is_going_on() {
         let face = face(State::Restarting { until: at(12_000), reason: "exit code 1".to_owned() });
-        let scene = scene(&face, Some("Preparing <b>"), at(0));
+        let scene = scene(&face, at(0));
         let shown = |component: &Component| component.to_plain();
         assert_eq!((shown(&scene.title), shown(&scene.subtitle)), ("title".into(), "subtitle".into()));
-        assert_eq!(scene.action_bar.as_ref().map(shown).as_deref(), Some("Preparing <b>"));
         let bar = scene.boss_bar.unwrap();
         assert_eq!(
             (shown(&bar.text).as_str(), bar.colour),

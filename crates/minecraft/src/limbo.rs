@@ -69,8 +69,6 @@ pub struct Scene {
     pub title: Component,
     pub subtitle: Component,
     pub boss_bar: Option<BossBar>,
-    /// Above the hotbar; the game takes it away after three seconds.
-    pub action_bar: Option<Component>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -169,21 +169,26 @@ impl Engine {
         if !response.status().is_success() {
             return Err(self.refusal(call, response).await);
         }
-        let body = self.body(call, response).await?;
+        let body = self.body(call, response, MOST_BYTES).await?;
         serde_json::from_slice(&body)
             .map_err(|error| self.no_answer(call, format!("it is not JSON ({error})")))
     }
 
     async fn refusal(&self, call: &Call<'_>, response: Response<Incoming>) -> EngineError {
         let status = response.status();
-        match self.body(call, response).await {
+        match self.body(call, response, MOST_BYTES).await {
             Ok(body) => EngineError::refused(call.to_string(), status, &body),
             Err(error) => error,
         }
     }
 
-    async fn body(&self, call: &Call<'_>, response: Response<Incoming>) -> Result<Bytes, EngineError> {
-        let body = Limited::new(response.into_body(), MOST_BYTES).collect().await;
+    async fn body(
+        &self,
+        call: &Call<'_>,
+        response: Response<Incoming>,
+        most: usize,
+    ) -> Result<Bytes, EngineError> {
+        let body = Limited::new(response.into_body(), most).collect().await;
         body.map(|body| body.to_bytes()).map_err(|error| self.no_answer(call, error.to_string()))
     }
 

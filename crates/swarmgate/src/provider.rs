@@ -2,6 +2,7 @@
 
 pub mod api;
 pub mod docker;
+mod ear;
 pub mod file;
 mod pace;
 pub mod process;
@@ -12,6 +13,7 @@ pub mod watch;
 use std::future::Future;
 use std::io;
 
+use jiff::Timestamp;
 use swarmgate_core::alert::Sight;
 use swarmgate_core::moment::Moment;
 use swarmgate_core::service::{Snapshot, SourceId};
@@ -33,8 +35,18 @@ pub trait Source: Send + 'static {
         Vec::new()
     }
 
-    /// The last lines of the output of a run that a sight has named, oldest first; none if they are not to be had.
-    fn last_lines(&self, _run: &str, _lines: usize) -> impl Future<Output = Vec<String>> + Send + use<Self> {
+    /// The run of `service` that has begun, where its output is to be had by asking for [`Self::last_lines`].
+    fn begun(&self, _service: &str) -> Option<Begun> {
+        None
+    }
+
+    /// The last lines of the output of a run that a sight has named, or that has begun, oldest first; none if they are
+    /// not to be had.
+    fn last_lines(
+        &self,
+        _run: &Begun,
+        _lines: usize,
+    ) -> impl Future<Output = Vec<String>> + Send + use<Self> {
         std::future::ready(Vec::new())
     }
 
@@ -49,6 +61,20 @@ pub trait Source: Send + 'static {
         up: bool,
         now: Moment,
     ) -> impl Future<Output = Result<(), SourceError>> + Send;
+}
+
+/// A run with output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Begun {
+    pub run: String,
+    /// By the orchestrator's clock, where the output of earlier runs stands before its own.
+    pub since: Option<Timestamp>,
+}
+
+impl From<&str> for Begun {
+    fn from(run: &str) -> Self {
+        Self { run: run.to_owned(), since: None }
+    }
 }
 
 /// Why a source could not answer or act. Never a statement about its services.

@@ -14,6 +14,7 @@ mod common;
 use std::sync::Arc;
 
 use common::{Config, Gate, Home, LIMIT};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use swarmgate_testkit::backend::{Backend, Behaviour};
 use swarmgate_testkit::client::{Client, Outcome};
@@ -80,10 +81,12 @@ impl Site {
     async fn crash(&self, name: &str, code: i64) {
         self.engine.update(name, |swarm| {
             let task = swarm.task(name);
+            let id = task["ID"].as_str().unwrap().to_owned();
             task["Status"]["State"] = "failed".into();
             task["Status"]["Err"] = format!("task: non-zero exit ({code})").into();
             task["Status"]["ContainerStatus"]["ExitCode"] = code.into();
             task["DesiredState"] = "shutdown".into();
+            swarm.said.insert(id.clone(), vec![(Timestamp::now(), format!("last words of {id}"))]);
             swarm.add_task(name, "running", "running");
         });
         self.listed().await;

@@ -217,6 +217,9 @@ impl Record {
         self.stale = None;
         let first = matches!(self.believed, State::Unknown { .. });
         let before = std::mem::replace(&mut self.believed, service.state);
+        if has_begun(&before) && !has_begun(&self.believed) {
+            self.news = None;
+        }
         if run_of(&before) != run_of(&self.believed) {
             self.note_lost(&before);
             if run_of(&before).is_some() {
@@ -349,7 +352,12 @@ impl Record {
 
     /// What it says itself while it starts.
     pub fn heard(&mut self, news: String) {
-        let starts = self.wake.is_some() || matches!(self.believed, State::Running(_));
+        let starts = match self.believed {
+            State::Starting { .. } | State::Running(_) => true,
+            // Its source is slower to tell of it than the server itself.
+            State::Asleep | State::Failed { .. } => self.wake.is_some(),
+            State::Restarting { .. } | State::Stopping | State::Unknown { .. } => false,
+        };
         if starts && !self.is_ready() {
             self.news = Some(news);
         }
@@ -666,6 +674,11 @@ impl Record {
     fn wake_is(&self, step: Step) -> bool {
         self.wake.as_ref().is_some_and(|wake| wake.step == step)
     }
+}
+
+/// Something is there that may say how far it is.
+const fn has_begun(state: &State) -> bool {
+    matches!(state, State::Starting { .. } | State::Running(_))
 }
 
 fn run_of(state: &State) -> Option<&Arc<str>> {

@@ -240,6 +240,26 @@ fn what_a_server_says_of_its_start_is_told_until_it_is_ready() {
 }
 
 #[test]
+fn what_a_server_says_before_its_health_check_passes_is_told_and_not_of_the_run_after_a_crash() {
+    let mut world = World::new(|_| {});
+    world.see(State::Asleep, at(1));
+    world.join("192.0.2.1", at(2));
+    world.scaled(true, at(3));
+    let reason = |world: &World| world.fleet.face(&id("mc")).unwrap().state.reason().map(str::to_owned);
+    let starting = || State::Starting { reason: "health check".into() };
+    world.see(starting(), at(4));
+    assert_eq!(reason(&world).as_deref(), Some("health check"));
+    world.fleet.heard(&id("mc"), "Preparing spawn area: 42%".into(), at(5));
+    world.see(starting(), at(6));
+    assert_eq!(reason(&world).as_deref(), Some("Preparing spawn area: 42%"));
+    world.see(State::Restarting { until: at(9), reason: "exit code 1".into() }, at(7));
+    world.fleet.heard(&id("mc"), "of the run that crashed".into(), at(8));
+    assert_eq!(reason(&world).as_deref(), Some("exit code 1"));
+    world.see(starting(), at(9));
+    assert_eq!(reason(&world).as_deref(), Some("health check"));
+}
+
+#[test]
 fn a_ping_never_wakes() {
     let mut world = World::new(|_| {});
     world.see(State::Asleep, at(1));

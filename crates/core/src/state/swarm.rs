@@ -37,6 +37,8 @@ pub struct Believed {
     pub reason: String,
     /// The task to dial. `Some` exactly when the belief is [`Belief::Running`].
     pub instance: Option<Instance>,
+    /// The task that a node is starting: it may have output. `Some` only when the belief is [`Belief::Starting`].
+    pub starting: Option<Arc<str>>,
     /// Tasks that were told to stop and may still run.
     pub stopping: Option<Stopping>,
     /// The replicas asked for; `None` if the service cannot be scaled or is not known.
@@ -134,9 +136,11 @@ fn of_both(service: &Service, tasks: &[Task], nodes: &[Node], now: Timestamp) ->
     let picture = Picture::new(service, tasks, nodes, now);
     let (belief, why) = decide(&picture);
     let running = picture.running().filter(|_| belief == Belief::Running);
+    let starting = picture.coming_up().filter(|_| belief == Belief::Starting);
     Believed {
         reason: reason::with_update(why, &belief, service),
         instance: running.map(Instance::of),
+        starting: starting.map(|task| task.id.as_str().into()),
         stopping: picture.stopping(),
         replicas: picture.mode.replicas(),
         dead_tasks: picture.tasks.iter().any(|task| task.status.state.is_terminal()),
@@ -251,6 +255,7 @@ impl Believed {
             belief,
             reason,
             instance: None,
+            starting: None,
             stopping: None,
             replicas: None,
             dead_tasks: false,

@@ -300,10 +300,6 @@ impl Session {
             packets::text(play.title, &wanted.title, out);
         }
         packets::boss_bar(play, shown.boss_bar.as_ref(), wanted.boss_bar.as_ref(), out);
-        if let Some(text) = wanted.action_bar.as_ref().filter(|text| shown.action_bar.as_ref() != Some(*text))
-        {
-            packets::text(play.action_bar, text, out);
-        }
         shown.clone_from(wanted);
     }
 

@@ -369,13 +369,11 @@ fn only_what_changes_is_drawn() {
     assert_eq!(first[first.len() - 3..], [play.title_times, play.title, play.boss_bar]);
 
     let bar = |filled, colour| Some(BossBar { text: text("starting"), filled, colour });
-    let now = Scene { subtitle: text("sub"), action_bar: Some(text("a")), ..scene("t", Some(1)) };
+    let now = Scene { subtitle: text("sub"), ..scene("t", Some(1)) };
     for (scene, expected) in [
         (scene("before", Some(1)), vec![]),
         (scene("t", Some(1)), vec![(play.title, None)]),
-        (now.clone(), vec![(play.subtitle, None), (play.action_bar, None)]),
-        (Scene { action_bar: None, ..now.clone() }, vec![]),
-        (now.clone(), vec![(play.action_bar, None)]),
+        (now.clone(), vec![(play.subtitle, None)]),
         (Scene { boss_bar: bar(50, BarColour::Green), ..now.clone() }, vec![(play.boss_bar, Some(2))]),
         (
             Scene { boss_bar: bar(60, BarColour::White), ..now.clone() },

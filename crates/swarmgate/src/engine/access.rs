@@ -63,7 +63,9 @@ impl Need {
             Self::Start => "no container is started",
             Self::Stop => "no container is stopped",
             Self::Unpause => "no paused container is woken",
-            Self::Logs => "alerts come without the last lines of a server",
+            Self::Logs => {
+                "alerts come without the last lines of a server, and players who wait do not see what it says of its start"
+            }
         }
     }
 }
@@ -77,6 +79,10 @@ pub struct Access {
 impl Access {
     pub fn is_tried(&self, need: Need) -> bool {
         self.lock().contains_key(&need)
+    }
+
+    pub fn is_refused(&self, need: Need) -> bool {
+        self.lock().get(&need).copied().unwrap_or(false)
     }
 
     /// Takes in how a call went.

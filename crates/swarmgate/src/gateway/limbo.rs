@@ -234,7 +234,7 @@ impl Stay {
                 self.send_away(motd::on_leaving(face, now));
             }
             (_, None) => self.send_away(motd::refused(&Refusal::UnknownHost, now)),
-            (None, Some(face)) if due => self.limbo.session.show(&motd::scene(face, None, now)),
+            (None, Some(face)) if due => self.limbo.session.show(&motd::scene(face, now)),
             (None, Some(_)) => {}
         }
     }

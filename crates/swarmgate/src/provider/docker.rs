@@ -28,7 +28,7 @@ use self::orders::Orders;
 use self::stops::Stops;
 use super::pace::Pace;
 use super::told::Told as ToldToPeople;
-use super::{Source, SourceError};
+use super::{Begun, Source, SourceError};
 use crate::engine::Engine;
 use crate::engine::access::Need;
 use crate::engine::error::EngineError;
@@ -208,9 +208,16 @@ impl Source for DockerSource {
         std::mem::take(&mut self.sights)
     }
 
-    fn last_lines(&self, run: &str, lines: usize) -> impl Future<Output = Vec<String>> + Send + use<> {
-        let (engine, path) = (self.engine.clone(), format!("/containers/{run}"));
-        async move { engine.last_lines(path, lines).await }
+    fn begun(&self, service: &str) -> Option<Begun> {
+        let found = self.known.get(service)?;
+        let has_begun = matches!(found.service.state, State::Starting { .. } | State::Running(_));
+        let may_ask = !self.engine.access().is_refused(Need::Logs);
+        (has_begun && may_ask).then(|| Begun { run: found.id.clone(), since: found.started })
+    }
+
+    fn last_lines(&self, run: &Begun, lines: usize) -> impl Future<Output = Vec<String>> + Send + use<> {
+        let (engine, path, since) = (self.engine.clone(), format!("/containers/{}", run.run), run.since);
+        async move { engine.last_lines(path, since, lines).await }
     }
 
     fn look_closely(&mut self) {

@@ -21,7 +21,7 @@ use swarmgate_core::state::sight;
 use tokio::sync::watch::Receiver;
 use tokio::time::Instant;
 
-use super::{Source, SourceError};
+use super::{Begun, Source, SourceError};
 use crate::keeper::console::{self, ConsoleError};
 use crate::keeper::files::{self, KEEPER_LOCK, is_locked, millis};
 use crate::keeper::output::{self, Follow};
@@ -233,8 +233,8 @@ impl Source for ProcessSource {
         std::mem::take(&mut self.sights)
     }
 
-    fn last_lines(&self, run: &str, lines: usize) -> impl Future<Output = Vec<String>> + Send + use<> {
-        let dir = state_dir(&self.root, run);
+    fn last_lines(&self, run: &Begun, lines: usize) -> impl Future<Output = Vec<String>> + Send + use<> {
+        let dir = state_dir(&self.root, &run.run);
         async move {
             let read = tokio::task::spawn_blocking(move || output::tail(&dir, lines));
             read.await.ok().and_then(Result::ok).unwrap_or_default()

@@ -30,7 +30,7 @@ use self::earlier::Earlier;
 use self::ends::Ends;
 use super::pace::Pace;
 use super::told::Told;
-use super::{Source, SourceError};
+use super::{Begun, Source, SourceError};
 use crate::alarm::Alarm;
 use crate::engine::Engine;
 use crate::engine::access::Need;
@@ -253,9 +253,16 @@ impl Source for SwarmSource {
         std::mem::take(&mut self.sights)
     }
 
-    fn last_lines(&self, run: &str, lines: usize) -> impl Future<Output = Vec<String>> + Send + use<> {
-        let (engine, path) = (self.engine.clone(), format!("/tasks/{run}"));
-        async move { engine.last_lines(path, lines).await }
+    fn begun(&self, service: &str) -> Option<Begun> {
+        if self.engine.access().is_refused(Need::Logs) {
+            return None;
+        }
+        self.known.get(service)?.run_or_start().map(Begun::from)
+    }
+
+    fn last_lines(&self, run: &Begun, lines: usize) -> impl Future<Output = Vec<String>> + Send + use<> {
+        let (engine, path, since) = (self.engine.clone(), format!("/tasks/{}", run.run), run.since);
+        async move { engine.last_lines(path, since, lines).await }
     }
 
     fn look_closely(&mut self) {

@@ -6,7 +6,8 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::Source;
+use super::ear::Ear;
+use super::{Begun, Source};
 use crate::alarm::Alarm;
 use crate::errors::chain;
 use crate::fleet::{Fleet, Scale};
@@ -26,6 +27,7 @@ pub async fn run<S: Source>(
     let mut requests = fleet.requests_for(source.id());
     let mut retry = RETRY.0;
     let mut complaint = String::new();
+    let mut ear = Ear::default();
     loop {
         let healthy = list(&mut source, &fleet, &alarm, &mut complaint).await;
         drop(unseen.take());
@@ -34,8 +36,19 @@ pub async fn run<S: Source>(
             () = stop.cancelled() => return source,
             Some(scale) = requests.scales.recv() => carry_out(&mut source, &fleet, scale, &mut requests.scales).await,
             () = requests.doubts.next(), if healthy => source.look_closely(),
-            () = source.changed(), if healthy => {}
+            () = changed(&mut source, &mut ear, &fleet), if healthy => {}
             () = tokio::time::sleep(retry), if !healthy => {}
+        }
+    }
+}
+
+/// Returns when something may have changed; until then it hears the servers that start. Cancel-safe.
+async fn changed<S: Source>(source: &mut S, ear: &mut Ear, fleet: &Fleet) {
+    loop {
+        ear.hear(source, fleet);
+        tokio::select! {
+            () = source.changed() => return,
+            () = ear.due() => {}
         }
     }
 }
@@ -50,7 +63,7 @@ async fn list<S: Source>(source: &mut S, fleet: &Fleet, alarm: &Alarm, complaint
             }
             fleet.observe(id, snapshot);
             if alarm.is_on() {
-                alarm.saw(id, source.sights(), |run, lines| source.last_lines(run, lines));
+                alarm.saw(id, source.sights(), |run, lines| source.last_lines(&Begun::from(run), lines));
             }
             true
         }

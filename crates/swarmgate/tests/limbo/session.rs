@@ -228,6 +228,5 @@ fn scene(title: &str, bar: &str, filled: u8) -> Scene {
         title: Component::literal(title),
         subtitle: Component::literal("…"),
         boss_bar: Some(BossBar { text: Component::literal(bar), filled, colour: BarColour::Green }),
-        action_bar: None,
     }
 }

@@ -11,6 +11,7 @@
 
 mod alerts;
 mod failing;
+mod limbo;
 mod network;
 mod nodes;
 mod peers;

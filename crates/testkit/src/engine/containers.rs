@@ -62,6 +62,7 @@ impl Swarm {
                 Some(container) => (200, container.to_string(), None),
                 None => no_such(id),
             },
+            ("GET", [id, "logs"]) if self.containers.contains_key(*id) => self.logs(id, request),
             ("POST", [id, "start" | "stop" | "unpause"]) if !self.containers.contains_key(*id) => no_such(id),
             ("POST", [id, act @ ("start" | "stop" | "unpause")]) => {
                 let name = id.trim_start_matches('c').to_owned();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::Fault;
@@ -23,6 +23,8 @@ pub struct Swarm {
     pub nodes: Vec<Value>,
     /// By id, as they are inspected.
     pub containers: BTreeMap<String, Value>,
+    /// What each task or container has said, and when.
+    pub said: BTreeMap<String, Vec<(Timestamp, String)>>,
     /// What was done to containers: `start mc`, `stop mc 90`.
     pub acts: Vec<String>,
     /// The engine is in no Swarm.
@@ -216,11 +218,7 @@ impl Swarm {
                 (200, service.to_string(), None)
             }
             ("POST", ["services", id, "update"]) => self.update(id, request),
-            ("GET", ["tasks", id, "logs"]) => {
-                let line = format!("last words of {id}\n");
-                let length = u8::try_from(line.len()).expect("a short line");
-                (200, format!("\u{1}\0\0\0\0\0\0{}{line}", char::from(length)), None)
-            }
+            ("GET", ["tasks", id, "logs"]) => self.logs(id, request),
             ("GET", ["tasks"]) => self.list_tasks(request.asks("filters")),
             ("GET", ["nodes"]) => {
                 let mut nodes = vec![
@@ -236,6 +234,20 @@ impl Swarm {
                 error(404, "page not found")
             }
         }
+    }
+
+    /// What it has said since the time asked for, framed as without a terminal.
+    pub(super) fn logs(&self, id: &str, request: &Request) -> Reply {
+        let since: f64 = request.asks("since").map_or(0.0, |since| since.parse().expect("seconds"));
+        let since = SignedDuration::from_secs_f64(since);
+        let said = self.said.get(id).into_iter().flatten();
+        let said = said.filter(|(at, _)| at.duration_since(Timestamp::UNIX_EPOCH) >= since);
+        let lines = said.map(|(_, line)| {
+            let length = u8::try_from(line.len() + 1).expect("a short line");
+            assert!(length < 128, "a length of one byte in UTF-8");
+            format!("\u{1}\0\0\0\0\0\0{}{line}\n", char::from(length))
+        });
+        (200, lines.collect(), None)
     }
 
     fn list_tasks(&self, filters: Option<&str>) -> Reply {

@@ -169,9 +169,11 @@ impl Record {
                 let usual = || "it runs, the game does not answer yet".to_owned();
                 State::Starting { reason: self.news.clone().unwrap_or_else(usual) }
             }
+            State::Starting { reason } => {
+                State::Starting { reason: self.news.as_ref().unwrap_or(reason).clone() }
+            }
             state @ (State::Running(_)
             | State::Asleep
-            | State::Starting { .. }
             | State::Restarting { .. }
             | State::Stopping
             | State::Failed { .. }

@@ -231,6 +231,11 @@ impl Surveyed {
     pub fn run(&self) -> Option<&str> {
         Some(&self.believed.as_ref()?.instance.as_ref()?.task)
     }
+
+    /// The task that runs, or that a node is starting.
+    pub fn run_or_start(&self) -> Option<&str> {
+        self.run().or_else(|| self.believed.as_ref()?.starting.as_deref())
+    }
 }
 
 fn endpoints(
@@ -346,6 +351,16 @@ pub(super) mod tests {
         let State::Running(running) = &found.service.state else { panic!("{:?}", found.service.state) };
         assert_eq!((&*running.run, running.endpoints[0].to_string()), ("t-mc", "10.0.1.5:25565".into()));
         assert_eq!(found.run(), Some("t-mc"));
+    }
+
+    #[test]
+    fn what_is_on_a_node_has_output_before_it_runs() {
+        for (state, run) in [("pending", None), ("starting", Some("t-mc")), ("running", Some("t-mc"))] {
+            let found = one(service("mc", 1, host()), json!([task("mc", state, "running")]));
+            assert_eq!(found.run_or_start(), run, "{state}");
+        }
+        let held = one(service("mc", 1, host()), json!([task("mc", "ready", "ready")]));
+        assert_eq!(held.run_or_start(), None, "it has not begun");
     }
 
     #[test]
