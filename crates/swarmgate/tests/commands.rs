@@ -12,6 +12,8 @@
 mod check;
 #[path = "commands/demo.rs"]
 mod demo;
+#[path = "commands/explain.rs"]
+mod explain;
 #[path = "commands/join.rs"]
 mod join;
 #[path = "commands/ping.rs"]
