@@ -45,6 +45,11 @@ impl Pace {
         self.next = Instant::now() + if hinted { pause.min(MOVING.0) } else { pause };
     }
 
+    /// Looks again no later than after this.
+    pub fn within(&mut self, pause: Duration) {
+        self.next = self.next.min(Instant::now() + pause);
+    }
+
     pub fn next(&self) -> Instant {
         self.next
     }

@@ -235,6 +235,9 @@ impl Source for SwarmSource {
         }
         self.told.tell(found.iter().map(|found| &found.service));
         self.pace.saw(found.iter().map(|found| &found.service), now);
+        if let Some(soon) = self.stops.look_within(self.engine.now()) {
+            self.pace.within(soon);
+        }
         let services = found.iter().map(|found| found.service.clone()).collect();
         self.known = found.into_iter().map(|found| (Arc::clone(&found.service.id.name), found)).collect();
         let published = survey.published(&self.config.borrow().publish_defaults());

@@ -6,10 +6,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
+use super::advice::DEFAULT_GRACE;
 use crate::state::KILLED_CODE;
 
 /// What came back for a request: the object, or that it was refused.
@@ -184,6 +185,13 @@ impl Task {
     /// Told to stop, and not known to have stopped.
     pub fn is_stopping(&self) -> bool {
         self.is_told_to_stop() && !self.status.state.is_terminal()
+    }
+
+    /// When one that is told to stop is killed at the earliest: its grace begins some time after it is told to.
+    pub fn killed_from(&self) -> Option<Timestamp> {
+        let grace = self.spec.as_ref().and_then(|spec| spec.container_spec.stop_grace_period);
+        let grace = grace.map_or(SignedDuration::from_secs(DEFAULT_GRACE), SignedDuration::from_nanos);
+        self.updated_at?.checked_add(grace).ok()
     }
 
     /// It was told to stop and took longer than its stop grace. One that crashes is `failed`.

@@ -57,6 +57,7 @@ impl Expected {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
     use std::sync::Arc;
 
     use super::*;
@@ -70,7 +71,7 @@ mod tests {
             id: "s".into(),
             version,
             tasks: tasks.iter().map(|&id| id.to_owned()).collect(),
-            stopping: BTreeSet::new(),
+            stopping: BTreeMap::new(),
             killed: BTreeSet::new(),
             believed: None,
         }

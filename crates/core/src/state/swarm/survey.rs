@@ -45,8 +45,8 @@ pub struct Surveyed {
     pub version: u64,
     /// The ids of all its tasks that are listed.
     pub tasks: BTreeSet<String>,
-    /// Those of them that were told to stop and have not.
-    pub stopping: BTreeSet<String>,
+    /// Those of them that were told to stop and have not, and when each is killed at the earliest.
+    pub stopping: BTreeMap<String, Option<Timestamp>>,
     /// Those of them that were told to stop and were killed.
     pub killed: BTreeSet<String>,
     /// `None`: the answer was not understood.
@@ -197,10 +197,9 @@ impl Survey {
             // A start must wait, so players wait as for any stop.
             state = Some(State::Stopping);
         }
-        let ids = |is: fn(&Task) -> bool| {
-            tasks.iter().filter(|task| is(task)).map(|task| task.id.clone()).collect()
-        };
-        let (stopping, killed) = (ids(Task::is_stopping), ids(Task::was_killed));
+        let stopping = tasks.iter().filter(|task| task.is_stopping());
+        let stopping = stopping.map(|task| (task.id.clone(), task.killed_from())).collect();
+        let killed = tasks.iter().filter(|task| task.was_killed()).map(|task| task.id.clone()).collect();
         Ok(Judged { believed: Some(believed), state, stopping, killed, problems })
     }
 }
@@ -208,7 +207,7 @@ impl Survey {
 struct Judged {
     believed: Option<Believed>,
     state: Option<State>,
-    stopping: BTreeSet<String>,
+    stopping: BTreeMap<String, Option<Timestamp>>,
     killed: BTreeSet<String>,
     problems: Vec<String>,
 }
@@ -219,7 +218,7 @@ impl Judged {
         Self {
             believed: None,
             state: Some(State::Unknown { reason }),
-            stopping: BTreeSet::new(),
+            stopping: BTreeMap::new(),
             killed: BTreeSet::new(),
             problems: Vec::new(),
         }
