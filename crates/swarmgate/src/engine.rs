@@ -95,6 +95,14 @@ impl Engine {
         within(WRITE_WITHIN, &call, self, self.exchange(&call, Some(spec))).await.map(drop)
     }
 
+    /// Whether one service may be read, by a name that need not be there.
+    pub async fn try_service(&self) -> Result<(), EngineError> {
+        match self.get("/services/none").await {
+            Ok(_) | Err(EngineError::NotThere { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Whether updates are allowed at all, by one that lacks its version and so changes nothing.
     pub async fn try_update(&self) -> Result<(), EngineError> {
         let call = Call { method: Method::POST, path: "/services/none/update" };

@@ -9,6 +9,7 @@ use super::error::EngineError;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Need {
     Services,
+    Service,
     Tasks,
     Nodes,
     Events,
@@ -27,6 +28,7 @@ impl Need {
     const fn call(self) -> &'static str {
         match self {
             Self::Services => "GET /services",
+            Self::Service => "GET /services/{id}",
             Self::Tasks => "GET /tasks",
             Self::Nodes => "GET /nodes",
             Self::Events => "GET /events",
@@ -45,6 +47,7 @@ impl Need {
     const fn without(self) -> &'static str {
         match self {
             Self::Services => "no service of the Swarm is known",
+            Self::Service | Self::Update => "no service of the Swarm is woken, put to sleep or updated",
             Self::Tasks => "no state of a service is known, so none is routed, woken or put to sleep",
             Self::Nodes => {
                 "a task that was stopping on a node that is lost keeps its service from being woken until that node \
@@ -54,7 +57,6 @@ impl Need {
             Self::OwnContainer => {
                 "the gate cannot tell which networks it is on, so it may dial a server on one that it is not on"
             }
-            Self::Update => "no service of the Swarm is woken, put to sleep or updated",
             Self::Registry => {
                 "an update over the API does not know which image a tag is now, and leaves it to each node"
             }

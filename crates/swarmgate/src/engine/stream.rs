@@ -45,12 +45,18 @@ pub fn explain(host: &EngineHost, error: &io::Error) -> String {
              /var/run/docker.sock:/var/run/docker.sock), or set DOCKER_HOST to a socket proxy"
                 .into()
         }
-        (EngineHost::Unix(path), PermissionDenied) => not_permitted(path),
-        (EngineHost::Unix(path), ConnectionRefused) if path.is_dir() => {
+        // Who may not write to them is refused before it shows that they are none.
+        (EngineHost::Unix(path), ConnectionRefused | PermissionDenied) if path.is_dir() => {
             "this is a directory: Docker makes one where it mounts a socket that is not there; mount the socket of \
              the machine, and create the container anew"
                 .into()
         }
+        (EngineHost::Unix(path), ConnectionRefused | PermissionDenied) if path.is_file() => {
+            "this is a file, not a socket; name Docker's socket in DOCKER_HOST or docker.host, and in a container mount it \
+             there (-v /var/run/docker.sock:/var/run/docker.sock)"
+                .into()
+        }
+        (EngineHost::Unix(path), PermissionDenied) => not_permitted(path),
         (EngineHost::Unix(_), ConnectionRefused) => {
             "nobody listens on the socket; is Docker running? (systemctl status docker)".into()
         }

@@ -132,7 +132,7 @@ impl SwarmSource {
             self.engine.get("/services"),
             self.engine.get("/tasks"),
             self.nodes(),
-            self.try_update(),
+            self.try_calls(),
         );
         self.engine.access().note(Need::Services, &services);
         self.engine.access().note(Need::Tasks, &tasks);
@@ -160,8 +160,11 @@ impl SwarmSource {
     }
 
     /// Once: a player should not be the first to find out.
-    async fn try_update(&self) {
+    async fn try_calls(&self) {
         let access = self.engine.access();
+        if !access.is_tried(Need::Service) {
+            access.note(Need::Service, &self.engine.try_service().await);
+        }
         if !access.is_tried(Need::Update) {
             access.note(Need::Update, &self.engine.try_update().await);
         }

@@ -9,9 +9,11 @@
     reason = "this is how a test fails"
 )]
 
+mod access;
 #[path = "../common/mod.rs"]
 mod common;
 mod compose;
+mod image;
 mod publishing;
 mod site;
 

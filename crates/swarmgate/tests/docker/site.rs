@@ -1,7 +1,7 @@
 //! An engine of the test's own with the gate beside it, as a program of the machine.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +20,8 @@ const PROTOCOL: i32 = 763;
 pub struct Site {
     pub gate: Gate,
     home: Arc<Home>,
+    /// What the configuration says of the engine.
+    docker: String,
     _inside: Inside,
     pub lab: Lab,
 }
@@ -39,18 +41,25 @@ impl Site {
     }
 
     async fn beside(lab: Lab) -> Self {
+        let socket = lab.node(1).socket();
+        Self::at(lab, &socket, "").await
+    }
+
+    /// With a gate that speaks to the engine there, and these further keys of `[docker]`.
+    pub async fn at(lab: Lab, socket: &Path, keys: &str) -> Self {
         lab.testserver_image("testserver").await;
         lab.docker("network create games").await;
         let inside = lab.node(1).enter();
         let home = Home::new();
-        home.write_text(&config(&home, &lab.node(1).socket().display().to_string()));
+        let docker = format!("host = \"unix://{}\"\n{keys}", socket.display());
+        home.write_text(&config(&home, &docker));
         let gate = home.start().await;
-        Self { gate, home, _inside: inside, lab }
+        Self { gate, home, docker, _inside: inside, lab }
     }
 
     /// Gives the gate these tables, too.
     pub fn reconfigure(&self, tables: &str) {
-        let text = config(&self.home, &self.lab.node(1).socket().display().to_string());
+        let text = config(&self.home, &self.docker);
         self.home.write_text(&(text + tables));
     }
 
@@ -121,7 +130,7 @@ pub async fn join(gate: SocketAddr, name: &str) -> (Outcome, Connection) {
 }
 
 /// Quick where the usual is for people.
-fn config(home: &Arc<Home>, socket: &str) -> String {
+fn config(home: &Arc<Home>, docker: &str) -> String {
     let (listen, http) = (home.address, home.http);
     format!(
         r#"
@@ -129,7 +138,7 @@ listen = ["{listen}"]
 http = "{http}"
 drain = "0"
 [docker]
-host = "unix://{socket}"
+{docker}
 [limits]
 trusted_sources = ["127.0.0.0/8"]
 [log]

@@ -88,6 +88,7 @@ impl SwarmSource {
         let tasks = format!("/tasks?filters={}", crate::percent::encode(&filters));
         let (raw, tasks, nodes) =
             tokio::join!(self.engine.get(&service), self.engine.get(&tasks), self.nodes());
+        self.engine.access().note(Need::Service, &raw);
         let gone = |error| match error {
             EngineError::NotThere { .. } => SourceError::NoSuchService(name.to_owned()),
             EngineError::OutOfSequence { .. }
