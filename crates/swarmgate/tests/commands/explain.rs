@@ -38,7 +38,9 @@ fn merge(target: &mut Value, patch: &Value) {
                 target[key] = json!({});
                 merge(&mut target[key], value);
             }
-            _ => target[key] = value.clone(),
+            Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+                target[key] = value.clone()
+            }
         }
     }
 }

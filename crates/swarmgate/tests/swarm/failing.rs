@@ -8,6 +8,8 @@ use swarmgate_testkit::lab::{LIMIT, has_ended, is};
 
 use crate::site::Site;
 
+const KILLED: &str = "killed before it finished saving";
+
 #[tokio::test]
 async fn what_cannot_start_says_why_and_starts_again_when_asked() {
     let Some(site) = Site::start(1).await else { return };
@@ -68,8 +70,46 @@ async fn a_crash_is_noticed_at_once_and_its_countdown_is_told() {
 }
 
 #[tokio::test]
+async fn a_crash_loop_counts_down_in_the_server_list_and_then_tells_its_failure() {
+    let Some(site) = Site::start(1).await else { return };
+    let texts = "--label mc-router.auto-scale-restart-delay-motd=Back-in-{duration}! \
+                 --label mc-router.auto-scale-failed-motd=Broken!";
+    for (name, texts) in [("own", texts), ("usual", "")] {
+        site.service(
+            name,
+            &format!(
+                "--restart-max-attempts 1 --restart-delay 20s --env READY_DELAY_MS=60000 --env EXIT_AFTER_MS=300 \
+                 --env EXIT_CODE=3 {texts}"
+            ),
+        )
+        .await;
+        site.wake(name).await;
+    }
+    let shown = async |name: &str, what: &str| {
+        let shows = async || Some(site.ping(name).await.text).filter(|text| text.contains(what));
+        site.lab.until(&format!("{what} of {name}"), shows).await
+    };
+    let left = |text: &str| {
+        let left = text.split("Back-in-").nth(1)?.split("s!").next()?;
+        Some(left.parse::<u64>().unwrap_or_else(|_| panic!("{text}")))
+    };
+    let first = left(&shown("own", "Back-in-").await).unwrap();
+    assert!((1..=20).contains(&first), "{first}");
+    let usual = shown("usual", "stopped unexpectedly").await;
+    assert!(usual.contains("It starts again in") && !usual.contains("{countdown}"), "{usual}");
+    site.lab
+        .until("a countdown that goes down", async || {
+            let next = left(&site.ping("own").await.text).expect("still a countdown");
+            (next < first).then_some(())
+        })
+        .await;
+    shown("own", "Broken!").await;
+    let failed = shown("usual", "Server failed to start.").await;
+    assert!(failed.contains("exit (3)"), "{failed}");
+}
+
+#[tokio::test]
 async fn a_server_that_is_killed_while_it_saves_is_reported() {
-    const KILLED: &str = "killed before it finished saving";
     let Some(site) = Site::start(2).await else { return };
     for node in ["node1", "node2"] {
         let constraint = format!("--constraint node.hostname=={node}");
@@ -86,6 +126,21 @@ async fn a_server_that_is_killed_while_it_saves_is_reported() {
         let told = |line: &&str| line.contains("WARN") && line.contains(node) && line.contains(KILLED);
         assert_eq!(log.lines().filter(told).count(), 2, "each time: {log}");
     }
+}
+
+/// Only a look within the quarter of a second after its end can see it there.
+#[tokio::test]
+async fn a_kill_after_a_long_grace_on_another_node_is_seen() {
+    let Some(site) = Site::start(2).await else { return };
+    let grace = if std::env::var_os("SWARMGATE_LONG").is_some() { 55 } else { 30 };
+    let options =
+        format!("--constraint node.hostname==node2 --env STOP_DELAY_MS=90000 --stop-grace-period {grace}s");
+    site.service("long", &options).await;
+    drop(site.play("long").await);
+    site.sleep("long").await;
+    site.until_state("long", "stopping").await;
+    let killed = site.until_state("long", "asleep").await;
+    assert!(killed["problems"].to_string().contains(KILLED), "{killed}");
 }
 
 /// A crash loop whose attempts are used up: Swarm never starts it again, unless it is forced.

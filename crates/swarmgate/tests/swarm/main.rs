@@ -10,6 +10,7 @@
 )]
 
 mod alerts;
+mod commands;
 mod failing;
 mod limbo;
 mod network;

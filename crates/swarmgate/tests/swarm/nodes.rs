@@ -6,7 +6,7 @@ use serde_json::Value;
 use swarmgate_testkit::lab::{Lab, is};
 use swarmgate_testkit::process::Signal;
 
-use crate::site::{ENGINE, Site, echoes};
+use crate::site::{ENGINE, Site, echoes, playing};
 
 #[tokio::test]
 async fn a_service_and_its_gate_outlive_their_engine() {
@@ -69,37 +69,46 @@ async fn a_drained_node_and_a_lost_one_are_no_reason_to_write() {
     let Some(site) = Site::start(2).await else { return };
     site.lab.docker("node update --label-add worlds=1 node2").await;
     site.service("survival", "--constraint node.labels.worlds==1").await;
+    site.service("creative", "--constraint node.hostname==node1 --label swarmgate.idle=5s").await;
     drop(site.play("survival").await);
+    let mut stays = site.play("creative").await;
     let awake = site.lab.service("survival").await["Spec"].clone();
+    let other = site.lab.version("creative").await;
+    let lost = playing(&mut stays, async {
+        site.lab.docker("node update --availability drain node2").await;
+        let told = site.until_view("survival", "without a node", |view| {
+            view["state"] == "starting" && view["reason"].to_string().contains("no suitable node")
+        });
+        told.await;
+        site.lab.docker("node update --availability active node2").await;
+        let mut player = site.play("survival").await;
+        let lost = site.lab.until_running("survival").await;
 
-    site.lab.docker("node update --availability drain node2").await;
-    let told = site.until_view("survival", "without a node", |view| {
-        view["state"] == "starting" && view["reason"].to_string().contains("no suitable node")
-    });
-    told.await;
-    site.lab.docker("node update --availability active node2").await;
-    let mut player = site.play("survival").await;
-    let lost = site.lab.until_running("survival").await;
-
-    // The other node takes over once Swarm has noticed.
-    site.lab.docker("node update --label-add worlds=1 node1").await;
-    site.lab.cut(2).await;
-    let another = site.lab.until_tasks("survival", "another run", |tasks| {
-        tasks.iter().find(|task| is(task, "running", "running") && task["ID"] != lost["ID"]).cloned()
-    });
-    assert_ne!(another.await["NodeID"], lost["NodeID"]);
-    drop(site.play("survival").await);
-    assert!(!echoes(&mut player).await, "its server is out of reach");
-    site.lab.heal(2).await;
-    site.lab
-        .until("the end of the lost copy", async || {
-            (site.lab.states("survival").await.iter().filter(|state| state.starts_with("running/")).count()
-                == 1)
-                .then_some(())
-        })
-        .await;
-    drop(site.play("survival").await);
+        // The other node takes over once Swarm has noticed.
+        site.lab.docker("node update --label-add worlds=1 node1").await;
+        site.lab.cut(2).await;
+        let another = site.lab.until_tasks("survival", "another run", |tasks| {
+            let new = |task: &&Value| is(task, "running", "running") && task["ID"] != lost["ID"];
+            tasks.iter().find(new).cloned()
+        });
+        assert_ne!(another.await["NodeID"], lost["NodeID"]);
+        drop(site.play("survival").await);
+        assert!(!echoes(&mut player).await, "its server is out of reach");
+        site.lab.heal(2).await;
+        site.lab
+            .until("the end of the lost copy", async || {
+                let states = site.lab.states("survival").await;
+                (states.iter().filter(|state| state.starts_with("running/")).count() == 1).then_some(())
+            })
+            .await;
+        drop(site.play("survival").await);
+        lost
+    })
+    .await;
     assert_eq!(site.lab.service("survival").await["Spec"], awake, "nothing was written");
+    assert_ne!(site.lab.until_running("survival").await["ID"], lost["ID"]);
+    assert_eq!(site.lab.version("creative").await, other, "and nothing to what was out of it all");
+    runs_since_it_ran(&site, "creative").await;
 }
 
 /// The gate speaks to one of three managers, and it is another that dies: their leader.
@@ -108,31 +117,38 @@ async fn a_leader_that_dies_takes_no_server_and_no_player_with_it() {
     let Some(lab) = Lab::start_managers(3).await else { return };
     let mut site = Site::of(lab, 2).await;
     site.start_gate(ENGINE).await;
-    site.service("survival", "--constraint node.hostname==node3").await;
+    site.service("survival", "--constraint node.hostname==node3 --label swarmgate.idle=5s").await;
     site.service("creative", "--constraint node.hostname!=node1").await;
     let mut player = site.play("survival").await;
     let spec = site.lab.service("survival").await["Spec"].clone();
     let run = site.lab.until_running("survival").await["ID"].clone();
     assert_eq!(leader(&site).await.as_deref(), Some("node1"));
 
-    site.lab.node_mut(1).power_off();
-    site.lab.ask_through(2);
-    // Until the others have elected one of them, no manager answers. What runs is known, and what sleeps starts when
-    // one does.
-    assert!(echoes(&mut site.play("survival").await).await);
-    assert!(echoes(&mut site.play("creative").await).await);
-    site.lab.until("another leader", async || leader(&site).await.filter(|name| name != "node1")).await;
-
-    assert!(echoes(&mut player).await);
-    // While a node is gone, Swarm may say that it cannot get all the lines, and give none.
-    let is_about_it = |line: &&str| line.contains("state changed") && line.contains("swarm/survival");
-    let last = site
-        .lab
-        .until("the gate's log", async || site.log().lines().rfind(is_about_it).map(str::to_owned))
-        .await;
-    assert!(last.contains("to=\"running\""), "nothing was believed of it since it ran: {last}");
+    playing(&mut player, async {
+        site.lab.node_mut(1).power_off();
+        site.lab.ask_through(2);
+        // Until the others have elected one of them, no manager answers. What runs is known, and what sleeps starts
+        // when one does.
+        assert!(echoes(&mut site.play("survival").await).await);
+        assert!(echoes(&mut site.play("creative").await).await);
+        site.lab.until("another leader", async || leader(&site).await.filter(|name| name != "node1")).await;
+    })
+    .await;
+    runs_since_it_ran(&site, "survival").await;
     assert_eq!(site.lab.until_running("survival").await["ID"], run);
     assert_eq!(site.lab.service("survival").await["Spec"], spec, "nothing was written");
+}
+
+/// The gate has believed nothing else of it since.
+async fn runs_since_it_ran(site: &Site, name: &str) {
+    let id = format!("swarm/{name}");
+    let is_about_it = |line: &&str| line.contains("state changed") && line.contains(&id);
+    // While a node is gone, Swarm may say that it cannot get all the lines, and give none.
+    let logged = async || Some(site.log()).filter(|log| log.lines().any(|line| is_about_it(&line)));
+    let log = site.lab.until("the gate's log", logged).await;
+    let ran = log.lines().filter(is_about_it).skip_while(|line| !line.contains("to=\"running\""));
+    let since: Vec<&str> = ran.skip(1).collect();
+    assert_eq!(since, Vec::<&str>::new());
 }
 
 /// What the leader of the managers is called, if it can be told.

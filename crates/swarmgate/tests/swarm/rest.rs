@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use swarmgate_testkit::engine::proxy::Proxy;
 
-use crate::site::{Site, echoes};
+use crate::site::{ENGINE, Site, echoes};
 
 #[tokio::test]
 async fn at_rest_nothing_is_written() {
@@ -59,22 +59,71 @@ async fn settled<const N: usize>(site: &Site, names: [&str; N]) -> Vec<(Value, V
 #[tokio::test]
 async fn the_documented_calls_are_enough_for_a_real_engine() {
     let Some(site) = Site::without_gate(1, 1).await else { return };
-    let proxied = site.lab.shared("proxied");
-    let socket = proxied.join("docker.sock");
-    let proxy = Proxy::start(&socket, &site.lab.node(1).socket(), documented_calls());
-    chown(&socket, Some(65532), Some(65532)).unwrap();
-    fs::set_permissions(&socket, fs::Permissions::from_mode(0o600)).unwrap();
-    site.start_gate(&format!(
-        "--mount type=bind,src={},dst=/proxied --env DOCKER_HOST=unix:///proxied/docker.sock",
-        proxied.display()
-    ))
-    .await;
+    let (proxy, options) = behind(&site, documented_calls());
+    site.start_gate(&options).await;
     site.service("survival", "").await;
     drop(site.play("survival").await);
     site.sleep("survival").await;
     site.until_state("survival", "asleep").await;
     assert_eq!(proxy.refused(), Vec::<String>::new());
     assert!(!site.log().contains("the engine refuses a call"), "what it rejects, it allows");
+}
+
+/// A proxy before the manager's engine, and the options for a gate that finds it.
+fn behind(site: &Site, allowed: Vec<String>) -> (Proxy, String) {
+    let proxied = site.lab.shared("proxied");
+    let socket = proxied.join("docker.sock");
+    let proxy = Proxy::start(&socket, &site.lab.node(1).socket(), allowed);
+    chown(&socket, Some(65532), Some(65532)).unwrap();
+    fs::set_permissions(&socket, fs::Permissions::from_mode(0o600)).unwrap();
+    let mount = format!("--mount type=bind,src={},dst=/proxied", proxied.display());
+    (proxy, format!("{mount} --env DOCKER_HOST=unix:///proxied/docker.sock"))
+}
+
+/// Nothing is allowed: the log names each call, and what it is for.
+#[tokio::test]
+async fn each_refused_call_is_named_with_what_will_not_work() {
+    let Some(site) = Site::without_gate(1, 1).await else { return };
+    let (_proxy, options) = behind(&site, vec![]);
+    site.start_gate_unready(&options).await;
+    for (call, without) in [
+        ("GET /services", "no service of the Swarm is known"),
+        ("GET /services/{id}", "no service of the Swarm is woken, put to sleep or updated"),
+        ("GET /tasks", "no state of a service is known"),
+        ("GET /nodes", "keeps its service from being woken until that node is back"),
+        ("GET /events", "changes made by others are noticed some seconds late"),
+        ("POST /services/{id}/update", "no service of the Swarm is woken, put to sleep or updated"),
+        ("GET /distribution/{image}/json", "does not know which image a tag is now"),
+    ] {
+        site.lab
+            .until(&format!("{call} in the log"), async || {
+                let log = site.log();
+                let named = |line: &&str| line.contains(&format!("call=\"{call}\""));
+                let line = log.lines().find(named)?;
+                assert!(line.contains("WARN") && line.contains(without), "{line}");
+                assert!(line.contains("docs/permissions.md"), "{line}");
+                Some(())
+            })
+            .await;
+    }
+}
+
+/// Where the gate's service is published through the routing mesh, all players have the same address.
+#[tokio::test]
+async fn a_gate_in_the_routing_mesh_warns_of_it() {
+    let Some(mut site) = Site::without_gate(1, 1).await else { return };
+    site.publish = "ingress";
+    site.start_gate(ENGINE).await;
+    let warning = async || {
+        let log = site.log();
+        log.lines().find(|line| line.contains("routing mesh")).map(str::to_owned)
+    };
+    let warning = site.lab.until("a warning", warning).await;
+    for part in ["WARN", "25565", "hides the addresses of players", "mode: host"] {
+        assert!(warning.contains(part), "{part}: {warning}");
+    }
+    site.service("survival", "").await;
+    assert_eq!(site.log().matches("routing mesh").count(), 1, "once");
 }
 
 pub fn documented_calls() -> Vec<String> {

@@ -1,5 +1,6 @@
 //! A Swarm with the gate in it.
 
+use std::cell::Cell;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, chown};
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use swarmgate_testkit::client::{Client, Connection, Outcome, Status};
-use swarmgate_testkit::lab::{Inside, LIMIT, Lab, request};
+use swarmgate_testkit::lab::{Inside, LIMIT, Lab, container, request};
 use swarmgate_testkit::login::LoginStart;
 use swarmgate_testkit::wire::Handshake;
 
@@ -47,6 +48,8 @@ pub struct Site {
     pub control: PathBuf,
     /// What the gate's service is called.
     pub gate: &'static str,
+    /// How its port is published: `host` or `ingress`.
+    pub publish: &'static str,
 }
 
 impl Site {
@@ -68,11 +71,17 @@ impl Site {
         lab.testserver_image("testserver").await;
         lab.docker("network create --driver overlay minecraft").await;
         let control = lab.shared("gate").join("control.sock");
-        Self { _inside: lab.node(gate_node).enter(), lab, gate_node, control, gate: "gate" }
+        Self { _inside: lab.node(gate_node).enter(), lab, gate_node, control, gate: "gate", publish: "host" }
     }
 
     /// Starts it as the image has it: not as root, with the group that may use the engine's socket.
     pub async fn start_gate(&self, options: &str) {
+        self.start_gate_unready(options).await;
+        self.until_gate_ready().await;
+    }
+
+    /// The same where it will hear nothing from the engine.
+    pub async fn start_gate_unready(&self, options: &str) {
         let (data, config) = (self.lab.shared("gate"), self.lab.shared("config"));
         chown(&data, Some(USER), Some(USER)).unwrap();
         let file = config.join("swarmgate.toml");
@@ -84,14 +93,14 @@ impl Site {
         self.lab
             .docker(&format!(
                 "service create --detach --name gate --user {USER}:{group} --network minecraft \
-                 --constraint node.hostname==node{} --publish mode=host,target={PORT},published={PORT} \
+                 --constraint node.hostname==node{} --publish mode={},target={PORT},published={PORT} \
                  --restart-delay 200ms --health-interval 300ms {} {} {options} swarmgate",
                 self.gate_node,
+                self.publish,
                 mount(&data, "/data"),
                 mount(&config, "/etc/swarmgate"),
             ))
             .await;
-        self.until_gate_ready().await;
     }
 
     /// Once its health check has passed and it has seen the Swarm.
@@ -176,6 +185,23 @@ impl Site {
         self.lab.until(&what, async || self.view(name).await.filter(|view| is(view))).await
     }
 
+    /// Runs `swarmgate` with these words where the gate runs, as `docker exec` does it.
+    pub async fn command(&self, words: &str) -> Said {
+        let task = self.lab.until_running(self.gate).await;
+        let mut command = self.lab.node(self.gate_node).command("docker");
+        command.args(["exec", &container(&task), "/swarmgate"]).args(words.split_whitespace());
+        let output = command.output().await.unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        Said { ok: output.status.success(), out: text(output.stdout), err: text(output.stderr) }
+    }
+
+    /// The same, read by a program.
+    pub async fn json(&self, words: &str) -> Value {
+        let said = self.command(&format!("{words} --json")).await;
+        assert!(said.ok, "{words}: {}", said.err);
+        serde_json::from_str(&said.out).unwrap_or_else(|error| panic!("{words}: {error}: {}", said.out))
+    }
+
     /// Everything the gate has logged.
     pub fn log(&self) -> String {
         let socket = format!("unix://{}", self.lab.manager().socket().display());
@@ -183,6 +209,11 @@ impl Site {
         logs.env("DOCKER_HOST", socket).args(["service", "logs", "--raw", self.gate]);
         let logs = logs.output().map(|output| [output.stdout, output.stderr].concat()).unwrap_or_default();
         String::from_utf8_lossy(&logs).into_owned()
+    }
+
+    pub async fn wake(&self, name: &str) {
+        let path = format!("/v1/services/{name}/wake");
+        request(&self.control, "POST", &path, None).await.unwrap().success();
     }
 
     pub async fn sleep(&self, name: &str) {
@@ -206,6 +237,13 @@ impl Site {
     }
 }
 
+/// What a command said, and whether it did what it was asked for.
+pub struct Said {
+    pub ok: bool,
+    pub out: String,
+    pub err: String,
+}
+
 impl Drop for Site {
     fn drop(&mut self) {
         if std::thread::panicking() {
@@ -222,4 +260,21 @@ pub async fn echoes(connection: &mut Connection) -> bool {
         Err(error) => Err(error),
     };
     back.is_ok_and(|back| back == WORDS)
+}
+
+/// What comes of `what`, while bytes go both ways through the connection all the time.
+pub async fn playing<T>(connection: &mut Connection, what: impl Future<Output = T>) -> T {
+    let over = Cell::new(false);
+    let play = async {
+        while !over.get() {
+            assert!(echoes(connection).await, "the stream was cut");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    let what = async {
+        let come = what.await;
+        over.set(true);
+        come
+    };
+    tokio::join!(what, play).0
 }

@@ -32,6 +32,10 @@ async fn the_example_stack_works_as_it_stands() {
     site.until_state("minecraft_survival", "stopping").await;
     drop(site.play("survival").await);
     drop(player);
+    let log = site.log();
+    let lost: Vec<&str> = log.lines().filter(|line| line.contains("somebody else stopped it")).collect();
+    let [lost] = lost[..] else { panic!("told once: {lost:?}") };
+    assert!(lost.contains("WARN") && lost.contains("minecraft_survival"), "{lost}");
 
     site.lab.docker("stack rm minecraft").await;
     site.lab
@@ -46,6 +50,39 @@ async fn the_example_stack_works_as_it_stands() {
     site.until_answering().await;
     site.until_state("minecraft_survival", "asleep").await;
     drop(site.play("survival").await);
+}
+
+#[tokio::test]
+async fn servers_that_a_deploy_wakes_sleep_again() {
+    let Some(mut site) = Site::without_gate(1, 1).await else { return };
+    site.lab.testserver_image("itzg/minecraft-server:latest").await;
+    site.gate = "minecraft_gate";
+    site.control = site.lab.node(1).volume("minecraft_gate").join("control.sock");
+    deploy(&site, "stack.yml").await;
+    site.until_answering().await;
+    let names = ["minecraft_survival", "minecraft_creative"];
+    for name in names {
+        site.until_state(name, "asleep").await;
+    }
+    // As the example warns: without the line, each deploy starts them all.
+    let text = fs::read_to_string(example("stack.yml")).unwrap();
+    let labels = "      labels:\n";
+    let careless = text.replace("      replicas: 0\n", "").replace("        swarmgate.idle: 20m\n", "");
+    let careless = careless.replace(labels, &format!("{labels}        swarmgate.idle: 3s\n"));
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("stack.yml");
+    fs::write(&file, careless).unwrap();
+    for _ in 0..2 {
+        deploy_all(&site, std::slice::from_ref(&file)).await;
+        for name in names {
+            site.lab.until_running(name).await;
+        }
+        for name in names {
+            site.until_state(name, "asleep").await;
+            assert_eq!(site.lab.service(name).await["Spec"]["Mode"]["Replicated"]["Replicas"], 0);
+        }
+    }
+    assert!(!site.log().contains("somebody else stopped it"), "nobody played");
 }
 
 #[tokio::test]
