@@ -1,8 +1,7 @@
-//! The shell's clocks: the only place that reads them.
-
-use std::time::Instant;
+//! The shell's clocks: the only place that reads them. They are tokio's, so that a test can wind them on.
 
 use swarmgate_core::moment::Moment;
+use tokio::time::Instant;
 
 /// Monotonic time since the gate started.
 #[derive(Debug, Clone, Copy)]
@@ -20,7 +19,7 @@ impl Clock {
     }
 
     /// The same moment on tokio's clock.
-    pub fn instant(self, moment: Moment) -> tokio::time::Instant {
-        (self.start + moment.since_start()).into()
+    pub fn instant(self, moment: Moment) -> Instant {
+        self.start + moment.since_start()
     }
 }

@@ -66,6 +66,20 @@ struct Next {
     retry: Duration,
 }
 
+/// What was looked at last.
+#[derive(Debug)]
+struct Last {
+    wanted: Option<Vec<Published>>,
+    config: Option<Cloudflare>,
+    next: Next,
+}
+
+impl Last {
+    fn nothing() -> Self {
+        Self { wanted: None, config: None, next: Next { at: Instant::now(), retry: RETRY.0 } }
+    }
+}
+
 impl Publisher {
     pub fn new(
         fleet: Fleet,
@@ -99,32 +113,36 @@ impl Publisher {
             () = seen.cancelled() => {}
             () = tokio::time::sleep(FIRST_LOOK) => {}
         }
-        let mut next = Next { at: Instant::now(), retry: RETRY.0 };
-        let (mut done, mut config_done) = (None, None);
+        let mut last = Last::nothing();
         while !stop.is_cancelled() {
-            let config = self.configs.borrow_and_update().cloudflare.clone();
-            self.asked.mark_unchanged();
-            let asked = self.asked();
-            self.watch(&asked);
-            self.tell_services(&asked);
-            let wanted = asked.all();
-            let changed = done.as_ref() != Some(&wanted) || config_done != config;
-            match &config {
-                None => self.is_off(&asked),
-                Some(config) if changed || next.at <= Instant::now() => {
-                    next = self.round(config, &asked, next, &stop).await;
-                }
-                Some(_) => {}
-            }
-            (done, config_done) = (Some(wanted), config.clone());
+            self.look(&mut last, &stop).await;
             tokio::select! {
                 () = stop.cancelled() => {}
                 Ok(()) = self.asked.changed() => self.quiet().await,
                 Ok(()) = self.configs.changed() => {}
-                Some(question) = self.questions.recv() => self.answer(config.as_ref(), question).await,
-                () = tokio::time::sleep_until(next.at), if config.is_some() => {}
+                Some(question) = self.questions.recv() => self.answer(last.config.as_ref(), question).await,
+                () = tokio::time::sleep_until(last.next.at), if last.config.is_some() => {}
             }
         }
+    }
+
+    /// A round, if anything has changed since the last, or the time for it has come.
+    async fn look(&mut self, last: &mut Last, stop: &CancellationToken) {
+        let config = self.configs.borrow_and_update().cloudflare.clone();
+        self.asked.mark_unchanged();
+        let asked = self.asked();
+        self.watch(&asked);
+        self.tell_services(&asked);
+        let wanted = asked.all();
+        let changed = last.wanted.as_ref() != Some(&wanted) || last.config != config;
+        match &config {
+            None => self.is_off(&asked),
+            Some(config) if changed || last.next.at <= Instant::now() => {
+                last.next = self.round(config, &asked, last.next, stop).await;
+            }
+            Some(_) => {}
+        }
+        (last.wanted, last.config) = (Some(wanted), config);
     }
 
     fn asked(&self) -> Asked {

@@ -20,6 +20,7 @@ mod visit;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
@@ -45,6 +46,8 @@ pub const KEY: &str = "144c9defac04969c7bfad8efaa8ea194";
 const BASE_PATH: &str = "/client/v4";
 /// More than any client should read.
 const ENDLESS: usize = 256 * 1024 * 1024;
+/// So many bytes at a time come in a slow answer.
+const PIECE: usize = 100;
 
 /// What happens to a call instead of its answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,6 +62,8 @@ pub enum Fault {
     Lost,
     /// It is done, and the connection ends in the middle of the answer.
     Cut,
+    /// It is done, and the answer comes in pieces.
+    Slow,
     /// It is done, and the answer has no end.
     Endless,
     /// It is done, and the answer comes after [`FakeCloudflare::release`].
@@ -79,6 +84,8 @@ struct Shared {
     log: Mutex<Log>,
     /// Counts the releases of what is held.
     released: watch::Sender<u64>,
+    /// Counts the calls, and of these the ones that are held.
+    made: watch::Sender<(usize, usize)>,
 }
 
 #[derive(Debug, Default)]
@@ -132,6 +139,18 @@ impl FakeCloudflare {
     /// Every call so far, in order.
     pub fn calls(&self) -> Vec<Call> {
         lock(&self.shared.log).calls.clone()
+    }
+
+    /// Returns with the `count`th call of all.
+    pub async fn made(&self, count: usize) {
+        let _ = self.shared.made.subscribe().wait_for(|(made, _)| *made >= count).await;
+    }
+
+    /// Returns when the next call is held.
+    pub async fn holds(&self) {
+        let mut made = self.shared.made.subscribe();
+        let (_, before) = *made.borrow();
+        let _ = made.wait_for(|(_, held)| *held > before).await;
     }
 
     /// Those that may have changed something, in order, with their bodies.
@@ -192,12 +211,14 @@ async fn serve(mut stream: TcpStream, shared: Arc<Shared>) {
     let wrong = lock(&shared.account).faults(call, &params, &request);
     wrong.iter().for_each(|wrong| lock(&shared.log).complain(&request, wrong));
     let fault = lock(&shared.log).record(call, &request);
+    let is_held = usize::from(fault == Some(Fault::Held));
+    shared.made.send_modify(|(made, held)| (*made, *held) = (*made + 1, *held + is_held));
     let early = match &fault {
         Some(Fault::Error { status, code }) => Some(Reply::error(*status, *code, "a fault of the test")),
         Some(Fault::Html(status)) => Some(Reply::html(*status)),
         Some(Fault::Limited(seconds)) => Some(Reply::limited(*seconds)),
         Some(Fault::Lost) => return,
-        Some(Fault::Cut | Fault::Endless | Fault::Held) | None => None,
+        Some(Fault::Cut | Fault::Slow | Fault::Endless | Fault::Held) | None => None,
     };
     if let Some(reply) = early {
         return send(&mut stream, &reply).await;
@@ -215,6 +236,14 @@ async fn serve(mut stream: TcpStream, shared: Arc<Shared>) {
         Some(Fault::Cut) => {
             let bytes = reply.write();
             let _ = stream.write_all(&bytes[..bytes.len() - reply.body.len() / 2 - 1]).await;
+        }
+        Some(Fault::Slow) => {
+            for piece in reply.write().chunks(PIECE) {
+                if stream.write_all(piece).await.is_err() {
+                    break;
+                }
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
         }
         Some(Fault::Endless) => {
             let _ = stream.write_all(&Reply::raw(200, &"1".repeat(ENDLESS)).write()).await;

@@ -1,3 +1,4 @@
+mod always;
 mod rivals;
 
 use std::sync::Arc;

@@ -38,6 +38,11 @@ impl Foreign {
 }
 
 impl Account {
+    /// A client made it long ago.
+    pub fn disown(&mut self, id: &str) {
+        self.foreign.made.remove(id);
+    }
+
     /// What of others the request would change.
     pub(super) fn trespasses(&self, call: Call, params: &PathParams, request: &Request) -> Vec<String> {
         if self.yields {
