@@ -153,17 +153,23 @@ async fn names_are_taken_once() {
         zone
     });
     let headers = format!("authorization: Bearer {TOKEN}\r\ncontent-type: application/json\r\n");
-    for (name, content, code) in [
-        ("a.example.com", "there.example", 81053),
-        ("c.example.com", "here.example", 81053),
-        ("C", "there.example", 81058),
-        ("new.example.com", "http://there", 1004),
-        ("t.example.com", "there.example", 0),
-        ("relative", "there.example", 0),
+    for (kind, name, content, proxied, code) in [
+        ("CNAME", "a.example.com", "there.example", true, 81053),
+        ("CNAME", "c.example.com", "here.example", true, 81053),
+        ("CNAME", "C", "there.example", true, 81058),
+        ("CNAME", "c.example.com", "there.example", false, 81057),
+        ("A", "c.example.com", "192.0.2.2", true, 81054),
+        ("A", "a.example.com", "192.0.2.1", true, 81058),
+        ("A", "a.example.com", "192.0.2.2", true, 0),
+        ("CNAME", "new.example.com", "http://there", true, 1004),
+        ("CNAME", "t.example.com", "there.example", true, 0),
+        ("CNAME", "relative", "there.example", true, 0),
     ] {
-        let body = json!({"type": "CNAME", "name": name, "content": content, "ttl": 1}).to_string();
+        let body =
+            json!({"type": kind, "name": name, "content": content, "ttl": 1, "proxied": proxied}).to_string();
         let (_, answer) = send(&fake, "POST", &format!("/zones/{zone}/dns_records"), &headers, &body).await;
         assert_eq!(answer["errors"][0]["code"].as_u64().unwrap_or(0), code, "{name}: {answer}");
+        assert_eq!(fake.take_complaints().is_empty(), kind == "CNAME", "the gate makes no others");
     }
     assert_eq!(fake.with(|account| account.records("relative.example.com").len()), 1);
     let (status, answer) =

@@ -133,6 +133,7 @@ impl Zone {
         let name = record["name"].as_str().unwrap_or_default().to_ascii_lowercase();
         let name = if self.is_over(&name) { name } else { format!("{name}.{}", self.name) };
         record["name"] = name.as_str().into();
+        let record = &*record;
         let kind = record["type"].as_str().unwrap_or_default();
         let content = record["content"].as_str().unwrap_or_default();
         if kind == "CNAME" && (content.is_empty() || content.contains(['/', ':', ' '])) {
@@ -148,16 +149,22 @@ impl Zone {
             .filter(|other| other["name"] == name && except.is_none_or(|id| other["id"] != id));
         for other in others {
             let other_kind = other["type"].as_str().unwrap_or_default();
-            if (kind, content) == (other_kind, other["content"].as_str().unwrap_or_default()) {
-                return Err(Reply::error(400, 81058, "An identical record already exists."));
-            }
-            if kind == "CNAME" && ADDRESSES.contains(&other_kind) {
-                let message = "An A, AAAA, or CNAME record with that host already exists.";
-                return Err(Reply::error(400, 81053, message));
-            }
-            if other_kind == "CNAME" {
-                return Err(Reply::error(400, 81054, "A CNAME record with that host already exists."));
-            }
+            let same = |key: &str| record[key] == other[key];
+            // The API was seen to give either code for such a record. Here it depends on whether all of it is the same.
+            let (code, message) = if same("type") && same("content") {
+                let is_identical = same("ttl") && record["proxied"] == (other["proxied"] == true);
+                match is_identical {
+                    true => (81058, "An identical record already exists."),
+                    false => (81057, "The record already exists."),
+                }
+            } else if kind == "CNAME" && ADDRESSES.contains(&other_kind) {
+                (81053, "An A, AAAA, or CNAME record with that host already exists.")
+            } else if ADDRESSES.contains(&kind) && other_kind == "CNAME" {
+                (81054, "A CNAME record with that host already exists.")
+            } else {
+                continue;
+            };
+            return Err(Reply::error(400, code, message));
         }
         Ok(())
     }

@@ -119,3 +119,55 @@ async fn a_stop_does_not_wait_for_ever() {
     let waited = before.elapsed().as_secs();
     assert!((9..12).contains(&waited), "{waited}");
 }
+
+/// Of the four codes with which the API refuses a record because of another, 81054 is one for records with an address,
+/// which the gate makes none of.
+#[tokio::test]
+async fn a_record_that_somebody_makes_in_the_meantime_is_looked_at_and_left() {
+    let site = Site::start(&[]).await;
+    site.fake.fail(Call::WriteConfig, 1, Fault::Held);
+    site.observe(&[
+        ("a", "host=address.example.com,alias.example.com,same.example.com,bare.example.com,free.example.com port=80"),
+    ]);
+    site.fake.holds().await;
+    let here = format!("{TUNNEL}.cfargotunnel.com");
+    site.fake.with(|account| {
+        account.add_record("A", "address.example.com", "192.0.2.1");
+        account.add_record("CNAME", "alias.example.com", "elsewhere.example");
+        account.add_record("CNAME", "same.example.com", &here);
+        account.add_record("CNAME", "bare.example.com", &here);
+        account.zones[0].records.last_mut().unwrap()["proxied"] = false.into();
+    });
+    site.fake.release();
+    for (host, code) in [("address", 81053), ("alias", 81053), ("same", 81058), ("bare", 81057)] {
+        told(&site, host, "failed", &format!("code {code}")).await;
+    }
+    // Nothing new happens, and each is told for what it is.
+    told(&site, "address", "conflict", "there is an A record to 192.0.2.1").await;
+    told(&site, "alias", "conflict", "a CNAME to elsewhere.example").await;
+    told(&site, "same", "published", "somebody else made its DNS record, which leads here").await;
+    told(&site, "bare", "conflict", "past Cloudflare's proxy").await;
+    told(&site, "free", "published", "").await;
+    let creates =
+        |site: &Site| written(&site.fake).iter().filter(|call| **call == Call::CreateRecord).count();
+    assert_eq!(creates(&site), 5);
+
+    site.fake.fail(Call::CreateRecord, 1, Fault::Error { status: 400, code: 81054 });
+    site.observe(&[("a", "host=odd.example.com port=80")]);
+    told(&site, "odd", "failed", "code 81054").await;
+    told(&site, "odd", "published", "").await;
+    assert_eq!(creates(&site), 7);
+    site.end().await;
+}
+
+/// What is shown of `host.example.com` says so.
+async fn told(site: &Site, host: &str, state: &str, words: &str) {
+    let host = format!("{host}.example.com");
+    site.shows(&format!("{host} to be {state}: {words}"), |shown| {
+        let host = shown.hosts.iter().find(|shown| shown.host == host);
+        host.is_some_and(|host| {
+            host.state == state && format!("{:?}", (&host.problem, &host.notes)).contains(words)
+        })
+    })
+    .await;
+}
