@@ -215,6 +215,12 @@ impl Matcher {
     pub fn covers(&self, other: &Self) -> bool {
         self.hosts.cover(&other.hosts) && self.paths.cover(&other.paths)
     }
+
+    /// Whether this may match any of what `other` matches, since its path is not understood.
+    pub fn is_unclear_about(&self, other: &Self) -> bool {
+        let is_unclear = matches!(self.paths, Paths::Like(_)) && !self.paths.cover(&other.paths);
+        self.hosts.cover(&other.hosts) && is_unclear
+    }
 }
 
 impl Hosts {

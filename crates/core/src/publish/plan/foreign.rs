@@ -311,3 +311,18 @@ fn what_was_seen_last_of_access_counts_while_it_cannot_be_read() {
     unread.round();
     assert_eq!(unread.rules(), ["a.example.com -> http://mine:1", " -> http_status:404"]);
 }
+
+#[test]
+fn a_path_that_is_not_understood_is_told() {
+    let branch = json!({"hostname": "*.example.com", "path": "^/api(/|$)", "service": "http://mine:1"});
+    let mut world = World::new(json!({"ingress": [branch, {"service": "http_status:404"}]}));
+    world.services = vec![
+        at("a", "a.example.com", "^/api/v1", Settings::default()),
+        at("same", "b.example.com", "^/api(/|$)", Settings::default()),
+        plain("c", "c.example.org"),
+    ];
+    let plan = world.round();
+    let notes = |host: &str| plan.hosts[&HostPattern::parse(host).unwrap()].notes.join("; ");
+    assert!(notes("a.example.com").contains("^/api(/|$)"), "{}", notes("a.example.com"));
+    assert_eq!((notes("b.example.com"), notes("c.example.org")), (String::new(), String::new()));
+}

@@ -177,6 +177,7 @@ impl Judge<'_> {
             } else if self.input.memory.is_contended(&rule.key.host) && !self.is_there(&rule) {
                 return Err(contended(&format!("the tunnel's rule for {}", rule.key)));
             } else {
+                go.notes.extend(self.not_understood(&rule.key));
                 go.rules.push(rule);
             }
         }
@@ -197,6 +198,16 @@ impl Judge<'_> {
                 there.service
             ))),
         }
+    }
+
+    /// Whoever may take its requests, all or some of them.
+    fn not_understood(&self, key: &Key) -> Option<String> {
+        let unclear = |there: &&Written| !self.owns(there) && there.matcher.is_unclear_about(&key.matcher());
+        let there = self.ingress.rules().iter().find(unclear)?;
+        Some(format!(
+            "which requests for {key} a rule that somebody else made takes cannot be told from its path, so their order is as it comes; compare it: {}",
+            there.text
+        ))
     }
 
     fn is_there(&self, rule: &Rule) -> bool {
