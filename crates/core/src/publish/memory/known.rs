@@ -32,7 +32,6 @@ pub(super) struct Known {
     /// That counts already among the removals of these minutes.
     #[serde(skip)]
     pub is_counted: bool,
-    #[serde(skip)]
     pub strife: Strife,
 }
 
@@ -60,12 +59,16 @@ pub(super) struct Texts {
     pub lost: Option<String>,
 }
 
-/// Changes that somebody else made to what the gate had left as it should be. In this run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// Changes that somebody else made to what the gate had left as it should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct Strife {
     losses: u32,
+    /// In this run. Those of earlier ones count as if they had been at its beginning.
+    #[serde(skip)]
     last: Option<Moment>,
     /// It is left as it is for now.
+    #[serde(skip)]
     pub is_on: bool,
 }
 
@@ -107,6 +110,9 @@ impl Strife {
 
     /// The gate may try again, now and then.
     pub fn look(&mut self, now: Moment) {
-        self.is_on &= self.last.is_some_and(|last| now.since(last) < TRUCE);
+        if self.losses > 0 {
+            let last = *self.last.get_or_insert(now);
+            self.is_on = self.losses >= MOST_LOSSES && now.since(last) < TRUCE;
+        }
     }
 }

@@ -95,6 +95,28 @@ fn two_gates_with_one_name_stop_to_fight_and_try_again_once_an_hour() {
 }
 
 #[test]
+fn a_restart_does_not_begin_a_fight_anew() {
+    let mut one = World::new(Value::Null);
+    let mut two = one.clone();
+    one.services = vec![protected("a", "a.example.com", &[], false)];
+    two.services = vec![protected("b", "a.example.com", &[], false)];
+    one.round();
+    two.round();
+    two.actual = one.actual.clone();
+    // Each is restarted after every turn, as by somebody who hopes that it helps.
+    let mut changes = 0;
+    for _ in 0..12 {
+        changes += in_turns(&mut one, &mut two, 1);
+        one.restart();
+        two.restart();
+    }
+    assert!(changes <= 8, "{changes} changes in two hours");
+    in_turns(&mut one, &mut two, 1);
+    let told = problem(&one, "a.example.com") + &problem(&two, "a.example.com");
+    assert!(told.contains("somebody else keeps changing"), "{told}");
+}
+
+#[test]
 fn what_is_edited_by_hand_now_and_then_is_made_good() {
     let mut world = World::new(Value::Null);
     world.services = vec![plain("a", "a.example.com")];
