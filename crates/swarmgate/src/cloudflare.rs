@@ -235,7 +235,7 @@ impl Publisher {
                 Err(error) => Err(error),
             };
             match previewed {
-                Ok(report) => answer = shown(config, &report, self.told.of_services()),
+                Ok(report) => answer = shown(config, &report, self.told.of_services()).after(&answer),
                 Err(error) => answer.problem = Some(chain(&error)),
             }
         }
@@ -272,6 +272,7 @@ impl Publisher {
             Err(error) => self.show.send_modify(|shown| {
                 shown.configured = true;
                 shown.problem = Some(chain(error));
+                shown.problems = self.told.of_services();
             }),
         }
         self.told.round(ended);

@@ -124,11 +124,13 @@ struct Publication {
     /// Why nothing can be read or written at Cloudflare, if that is so.
     problem: Option<String>,
     hosts: Vec<HostView>,
+    /// What is wrong with services, such as a label that is not understood, each with the service and the fix.
+    problems: Vec<String>,
 }
 
 /// What is published, hostname by hostname, as it was found last.
 #[utoipa::path(get, path = "/v1/publication", tag = "publication", responses((status = 200, body = Publication)))]
 async fn publication(State(api): State<Api>) -> Json<Publication> {
-    let PlanAnswer { configured, tunnel_status, problem, hosts, .. } = api.publication.latest();
-    Json(Publication { configured, tunnel_status, problem, hosts })
+    let PlanAnswer { configured, tunnel_status, problem, hosts, problems, .. } = api.publication.latest();
+    Json(Publication { configured, tunnel_status, problem, hosts, problems })
 }

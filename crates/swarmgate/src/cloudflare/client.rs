@@ -14,7 +14,9 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use reqwest::header::{CONTENT_TYPE, HeaderName, HeaderValue, InvalidHeaderValue, RETRY_AFTER};
+use reqwest::header::{
+    AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, InvalidHeaderValue, RETRY_AFTER,
+};
 use reqwest::{Method, Response};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -89,6 +91,19 @@ impl Client {
             budget: Arc::default(),
             metrics: Metrics::default(),
         })
+    }
+
+    pub fn account_id(&self) -> &str {
+        &self.account
+    }
+
+    pub fn tunnel_id(&self) -> &str {
+        &self.tunnel
+    }
+
+    /// And not a global key.
+    pub fn has_token(&self) -> bool {
+        self.headers.iter().any(|(name, _)| *name == AUTHORIZATION)
     }
 
     /// Counts its calls.

@@ -18,6 +18,18 @@ pub enum ReadError {
     #[error("the API says that the token is {0}; make a new one")]
     Token(String),
     #[error(
+        "the API does not know the token: it was copied incompletely, or deleted or rolled since; copy it again, or make a new one with the permissions Account · Cloudflare Tunnel · Edit, Zone · Zone · Read and Zone · DNS · Edit"
+    )]
+    UnknownToken,
+    #[error(
+        "the token is not for the account {account}: the zones that it sees are of {theirs}; correct `cloudflare.account`, or make a token for that account"
+    )]
+    OtherAccount { account: String, theirs: String },
+    #[error(
+        "the account has no tunnel {0}; compare `cloudflare.tunnel` with the id that the dashboard shows among its tunnels"
+    )]
+    NoTunnel(String),
+    #[error(
         "the tunnel {0} is configured by a file beside its connector, so what is written at Cloudflare has no effect; migrate it in the dashboard, or make another"
     )]
     Local(String),
@@ -75,11 +87,10 @@ pub async fn read(client: &Client, scope: &Scope) -> Result<Read, ReadError> {
 /// That the token is good, the ids are right, and the tunnel is one that can be configured from here.
 async fn tunnel(client: &Client) -> Result<Tunnel, ReadError> {
     let tunnel = match client.tunnel().await {
-        // The same code for a token that is no good and for one that may not: the API says which.
-        Err(error) if error.is_unauthorized() => match client.token_status().await {
-            Ok(status) if status != "active" => return Err(ReadError::Token(status)),
-            Ok(_) | Err(_) => return Err(error.into()),
-        },
+        Err(error) if error.is_not_there() => return Err(ReadError::NoTunnel(client.tunnel_id().to_owned())),
+        Err(error) if error.is_unauthorized() && !error.is_malformed() => {
+            return Err(refused(client).await.unwrap_or(ReadError::Api(error)));
+        }
         tunnel => tunnel?,
     };
     if tunnel.deleted_at.is_some() {
@@ -89,6 +100,24 @@ async fn tunnel(client: &Client) -> Result<Tunnel, ReadError> {
         return Err(ReadError::Local(named(&tunnel)));
     }
     Ok(tunnel)
+}
+
+/// What the API does not tell apart where it refuses the first call: a token that is no good, and one of another account.
+/// `None`: it lacks a right, as the refusal says.
+async fn refused(client: &Client) -> Option<ReadError> {
+    if !client.has_token() {
+        return None;
+    }
+    match client.token_status().await {
+        Ok(status) if status != "active" => return Some(ReadError::Token(status)),
+        Err(error) if error.is_unauthorized() => return Some(ReadError::UnknownToken),
+        Ok(_) | Err(_) => {}
+    }
+    let theirs = client.accounts().await.ok()?;
+    let (account, is_other) =
+        (client.account_id(), !theirs.is_empty() && !theirs.contains(client.account_id()));
+    let theirs = Vec::from_iter(theirs).join(", ");
+    is_other.then(|| ReadError::OtherAccount { account: account.to_owned(), theirs })
 }
 
 async fn access(client: &Client) -> Result<Access, ApiError> {

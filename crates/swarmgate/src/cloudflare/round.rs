@@ -50,7 +50,9 @@ impl RoundError {
     pub const fn is_unauthorized(&self) -> bool {
         match self {
             Self::Read(ReadError::Api(error)) | Self::Write(error) => error.is_unauthorized(),
-            Self::Read(ReadError::Token(_)) => true,
+            Self::Read(ReadError::Token(_) | ReadError::UnknownToken | ReadError::OtherAccount { .. }) => {
+                true
+            }
             Self::Secret(..)
             | Self::Client(_)
             | Self::Odd(_)

@@ -24,6 +24,17 @@ pub struct PlanAnswer {
     pub problems: Vec<String>,
 }
 
+impl PlanAnswer {
+    /// A plan with what kept the last round, `before`, from making its changes.
+    pub(super) fn after(mut self, before: &Self) -> Self {
+        for host in self.hosts.iter_mut().filter(|host| host.is_due() && host.problem.is_none()) {
+            let last = before.hosts.iter().find(|before| before.host == host.host);
+            host.problem = last.and_then(|last| last.problem.clone()).or_else(|| before.problem.clone());
+        }
+        self
+    }
+}
+
 /// Asks the loop for a plan of this moment.
 #[derive(Debug, Clone)]
 pub struct Shown {

@@ -5,61 +5,22 @@ use std::time::Instant;
 use serde_json::Value;
 use swarmgate_testkit::process::Signal;
 use swarmgate_testkit::wait::until;
-use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::common::LIMIT;
+use crate::common::events::Listener;
 use crate::{OPERATE, READ, Site, play, write_tokens};
 
-/// An open stream of events.
-struct Listener {
-    stream: TcpStream,
-    unread: Vec<u8>,
-}
-
-impl Listener {
-    /// Once the gate has begun to answer, so that nothing is missed from here on.
-    async fn open(site: &Site, token: &str) -> Self {
-        let stream = site.ask("GET", "/v1/events").token(token).open().await;
-        let mut listener = Self { stream, unread: Vec::new() };
-        let head = listener.until("here").await;
-        assert!(
-            head.starts_with("HTTP/1.1 200") && head.contains("content-type: text/event-stream"),
-            "{head}"
-        );
-        listener
-    }
-
-    async fn until(&mut self, end: &str) -> String {
-        loop {
-            let said = String::from_utf8_lossy(&self.unread).into_owned();
-            if let Some(at) = said.find(end) {
-                self.unread = said.as_bytes()[at + end.len()..].to_vec();
-                return said[..at].to_owned();
-            }
-            let read = timeout(LIMIT, self.stream.read_buf(&mut self.unread)).await;
-            assert_ne!(read.expect("an event").expect("bytes"), 0, "no {end:?} in {said:?}");
-        }
-    }
-
-    /// The next event of this kind; those before it are left out.
-    async fn next(&mut self, kind: &str) -> Value {
-        self.until(&format!("event: {kind}\n")).await;
-        self.until("data: ").await;
-        let data = self.until("\n").await;
-        let event: Value = serde_json::from_str(&data).unwrap();
-        assert_eq!(event["event"], kind);
-        assert!(event["at"].as_str().is_some_and(|at| at.ends_with('Z')), "{event}");
-        event
-    }
+/// Once the gate has begun to answer, so that nothing is missed from here on.
+async fn open(site: &Site, token: &str) -> Listener<TcpStream> {
+    Listener::of(site.ask("GET", "/v1/events").token(token).open().await).await
 }
 
 #[tokio::test]
 async fn joins_states_and_leaves_are_told_and_names_only_to_those_who_operate() {
     let site = Site::start().await;
-    let (mut operator, mut reader) =
-        (Listener::open(&site, OPERATE).await, Listener::open(&site, READ).await);
+    let (mut operator, mut reader) = (open(&site, OPERATE).await, open(&site, READ).await);
     let player = play(site.gate.address, "mc.example.com", "Ann").await;
     for (listener, name, client) in [
         (&mut operator, Value::from("Ann"), Value::from("127.0.0.1")),
@@ -74,7 +35,7 @@ async fn joins_states_and_leaves_are_told_and_names_only_to_those_who_operate() 
             (&opened["id"], &"playing".into(), &name)
         );
     }
-    let mut late = Listener::open(&site, READ).await;
+    let mut late = open(&site, READ).await;
     drop(player);
     for listener in [&mut operator, &mut reader, &mut late] {
         assert_eq!(listener.next("session_closed").await["session"]["service"], "process/survival");
@@ -90,8 +51,8 @@ async fn joins_states_and_leaves_are_told_and_names_only_to_those_who_operate() 
 #[tokio::test]
 async fn a_stop_does_not_wait_for_those_who_listen() {
     let site = Site::start().await;
-    let mut listeners = vec![Listener::open(&site, READ).await, Listener::open(&site, READ).await];
-    let _deaf = Listener::open(&site, READ).await;
+    let mut listeners = vec![open(&site, READ).await, open(&site, READ).await];
+    let _deaf = open(&site, READ).await;
     let told = Instant::now();
     let Site { gate, .. } = site;
     assert!(gate.end(Signal::TERM).await.success());
@@ -159,9 +120,9 @@ async fn a_token_that_is_withdrawn_or_good_for_something_else_hears_no_more() {
         (site.ask("GET", "/v1/routes").token(other).status().await == 200).then_some(())
     })
     .await;
-    let mut reader = Listener::open(&site, READ).await;
-    let mut operator = Listener::open(&site, OPERATE).await;
-    let mut stays = Listener::open(&site, other).await;
+    let mut reader = open(&site, READ).await;
+    let mut operator = open(&site, OPERATE).await;
+    let mut stays = open(&site, other).await;
     // The name alone is no token: another one may have it.
     let new = "new-0123456789abcdef0123456789";
     write_tokens(&site.home, &format!("reader read {new}\noperator read {OPERATE}\nother read {other}\n"));

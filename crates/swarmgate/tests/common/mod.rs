@@ -2,6 +2,8 @@
 #![allow(dead_code, reason = "each test program uses a part of it")]
 #![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "this is how a test fails")]
 
+pub mod events;
+
 use std::fmt::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -18,6 +20,8 @@ use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::process::Command;
+
+use self::events::Listener;
 
 /// Generous, for a machine that does other things too; nothing waits this long when all is well.
 pub const LIMIT: Duration = Duration::from_secs(60);
@@ -246,6 +250,17 @@ impl Gate {
         let socket = self.directory().join("swarmgate-data/control.sock");
         let stream = UnixStream::connect(socket).await.expect("a control socket");
         exchange(stream, method, path, body).await.expect("an answer")
+    }
+
+    /// What happens from now on.
+    ///
+    /// # Panics
+    /// When the control socket does not answer.
+    pub async fn events(&self) -> Listener<UnixStream> {
+        let socket = self.directory().join("swarmgate-data/control.sock");
+        let mut stream = UnixStream::connect(socket).await.expect("a control socket");
+        stream.write_all(b"GET /v1/events HTTP/1.1\r\nhost: x\r\n\r\n").await.expect("a request");
+        Listener::of(stream).await
     }
 
     /// A service, as `swarmgate services --json` shows it.

@@ -65,19 +65,6 @@ async fn while_access_fails_a_protected_service_stays_unreachable() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_without_rights_is_told_once_and_the_rest_of_the_gate_works() {
-    let site = Site::new().await;
-    site.fake.with(|account| account.forbidden.insert(Call::CreateRecord));
-    let gate = site.start("every = \"1s\"", &web("app", "")).await;
-    site.until_log(&gate, "Zone · DNS · Edit").await;
-    assert_eq!(gate.control("GET", "/v1/services", "").await.0, 200);
-    site.fake.with(|account| account.forbidden.clear());
-    site.until_visit("app.example.com", &origin("app")).await;
-    drop(gate);
-    site.assert_untouched();
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_tunnel_that_cannot_be_configured_from_here_is_refused_in_words() {
     let site = Site::new().await;
     site.fake.with(|account| account.tunnel.config_src = "local");

@@ -14,6 +14,7 @@ mod connector;
 mod docker;
 mod faults;
 mod ownership;
+mod preflight;
 mod publishing;
 mod site;
 mod telling;

@@ -1,9 +1,13 @@
 //! What a person is told of publication, and what is told to nobody.
 
-use serde_json::Value;
-use swarmgate_testkit::cloudflare::{Call, TOKEN, Visit};
+use serde_json::{Value, json};
+use swarmgate_testkit::cloudflare::{Call, Fault, TOKEN, Visit};
 use swarmgate_testkit::messengers::{Messenger, Receiver};
+use swarmgate_testkit::wait::until;
+use tokio::net::UnixStream;
 
+use crate::common::LIMIT;
+use crate::common::events::Listener;
 use crate::site::{Site, origin, web};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -43,7 +47,7 @@ async fn a_token_may_be_replaced_in_its_file_and_is_never_told() {
     std::fs::write(&file, format!("{wrong}\n")).unwrap();
     let keys = format!("every = \"1s\"\ntoken_file = {:?}", file.display().to_string());
     let gate = site.start(&keys, &web("app", "")).await;
-    site.until_log(&gate, "Account · Cloudflare Tunnel · Edit").await;
+    site.until_log(&gate, "the API does not know the token").await;
     std::fs::write(&file, format!("{TOKEN}\n")).unwrap();
     site.until_visit("app.example.com", &origin("app")).await;
     let told = [gate.log(), gate.metrics().await, said(&site, &["plan", "--json"]).await].concat();
@@ -90,6 +94,72 @@ async fn conflicts_and_what_the_token_may_not_do_are_told_to_people_once() {
     );
     assert!(told[2][2].contains("192.0.2.1"), "{told:?}");
     site.assert_untouched();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn conflicts_failures_and_recoveries_are_events() {
+    let site = Site::new().await;
+    let gate = site.start("every = \"1s\"", "").await;
+    let mut events = gate.events().await;
+    site.write("every = \"1s\"", &web("www", ""));
+    let event = next(&mut events, "www", "conflict").await;
+    assert_eq!((&event["service"], event["event"].as_str()), (&json!("file/www"), Some("publication")));
+    assert!(event["problem"].as_str().unwrap().contains("192.0.2.1"), "{event}");
+    // Whoever made it takes it away.
+    site.fake.with(|account| {
+        let records = account.zones.iter_mut().flat_map(|zone| &mut zone.records);
+        records
+            .filter(|record| record["type"] == "A")
+            .for_each(|record| record["name"] = "else.example.com".into());
+    });
+    assert_eq!(next(&mut events, "www", "published").await["problem"], json!(null));
+
+    site.fake.fail(Call::CreateRecord, 1, Fault::Error { status: 403, code: 10000 });
+    let tables = web("www", "") + &web("app", "");
+    site.write("every = \"1s\"", &tables);
+    let event = next(&mut events, "app", "failed").await;
+    assert!(event["problem"].as_str().unwrap().contains("Zone · DNS · Edit"), "{event}");
+    assert_eq!(next(&mut events, "app", "published").await["problem"], json!(null));
+
+    site.fake.fail(Call::ListZones, 1, Fault::Error { status: 500, code: 10013 });
+    let event = events.next("publishing").await;
+    assert!(event["problem"].as_str().unwrap().contains("status 500"), "{event}");
+    assert_eq!(events.next("publishing").await["problem"], json!(null), "it is over");
+
+    site.fake.with(|account| {
+        let changed = account.tunnel.config.as_ref().unwrap().replace("http://app:80", "http://mine:80");
+        account.configure(&changed);
+    });
+    assert_eq!(events.next("tampered").await["rules"], json!(["app.example.com"]));
+
+    let twice = tables.clone() + "[publish.other]\nhosts = [\"app.example.com\"]\naddress = \"other:80\"\n";
+    site.write("every = \"1s\"", &twice);
+    let event = events.next("problem").await;
+    let problem = "app.example.com: file/app has it already and keeps it; give one of them another";
+    assert_eq!((&event["service"], &event["problem"]), (&json!("file/other"), &json!(problem)));
+    let shown = async || -> Value {
+        let (status, body) = gate.control("GET", "/v1/publication", "").await;
+        assert_eq!(status, 200, "{body}");
+        serde_json::from_str(&body).unwrap()
+    };
+    let standing = json!([format!("file/other: {problem}")]);
+    until("the standing problem", LIMIT, async || (shown().await["problems"] == standing).then_some(()))
+        .await;
+    site.write("every = \"1s\"", &tables);
+    until("its end", LIMIT, async || (shown().await["problems"] == json!([])).then_some(())).await;
+    drop(gate);
+    site.fake.assert_clean();
+}
+
+/// The next event about `name.example.com` in this state.
+async fn next(events: &mut Listener<UnixStream>, name: &str, state: &str) -> Value {
+    let host = format!("{name}.example.com");
+    loop {
+        let event = events.next("publication").await;
+        if event["host"] == host && event["state"] == state {
+            return event;
+        }
+    }
 }
 
 /// What a command prints that asks the gate.

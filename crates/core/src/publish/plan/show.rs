@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Plan, Stand};
+use super::{Plan, Stand, Standing};
 use crate::publish::actual::{NewRecord, Step};
 
 /// One hostname as the API gives it.
@@ -17,6 +17,13 @@ pub struct HostView {
     pub state: String,
     pub problem: Option<String>,
     pub notes: Vec<String>,
+}
+
+impl HostView {
+    /// Whether anything about it is to be changed.
+    pub fn is_due(&self) -> bool {
+        [Standing::Changing, Standing::Withdrawing].iter().any(|due| due.word() == self.state)
+    }
 }
 
 impl Plan {

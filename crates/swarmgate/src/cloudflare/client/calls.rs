@@ -1,5 +1,7 @@
 //! The calls, one function each. That something to be deleted is gone already is success.
 
+use std::collections::BTreeSet;
+
 use reqwest::Method;
 use serde::Deserialize;
 use serde_json::json;
@@ -59,6 +61,20 @@ impl Client {
     pub async fn zones(&self) -> Result<Vec<Zone>, ApiError> {
         let path = format!("/zones?account.id={}", encode(&self.account));
         self.list(get(&path, ZONE), ZONES_PER_PAGE).await
+    }
+
+    /// The ids of all accounts of which the token sees a zone.
+    pub async fn accounts(&self) -> Result<BTreeSet<String>, ApiError> {
+        #[derive(Deserialize)]
+        struct OfAccount {
+            account: Account,
+        }
+        #[derive(Deserialize)]
+        struct Account {
+            id: String,
+        }
+        let zones: Vec<OfAccount> = self.list(get("/zones", ZONE), ZONES_PER_PAGE).await?;
+        Ok(zones.into_iter().map(|zone| zone.account.id).collect())
     }
 
     /// The records of a zone that pass all `filters`, each a query parameter of the API: `name.exact`,

@@ -80,6 +80,11 @@ impl ApiError {
         )
     }
 
+    /// Whether the credentials cannot be those of anybody.
+    pub const fn is_malformed(&self) -> bool {
+        matches!(self, Self::Refused { code: Some(6003 | 9106), .. })
+    }
+
     /// How long not to try again.
     pub const fn retry_after(&self) -> Option<Duration> {
         match self {

@@ -266,9 +266,8 @@ impl Life {
 
         let (has, released) =
             self.fake.with(|account| (commented(account, OURS), commented(account, RELEASED)));
-        let stays = |name: &&String| {
-            !has.contains(*name) && !(DELETED.contains(&name.as_str()) && self.had.contains(*name))
-        };
+        let is_deleted = |name: &String| DELETED.contains(&name.as_str()) && self.had.contains(name);
+        let stays = |name: &&String| !has.contains(*name) && !is_deleted(name);
         assert_eq!(released, self.released.union(&self.had).filter(stays).cloned().collect());
 
         let writes = self.fake.writes().len();
