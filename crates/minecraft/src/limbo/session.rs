@@ -15,9 +15,10 @@ use crate::version::Protocol;
 
 /// Between two keep-alives; a client gives up after 30 seconds without one.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
-/// How long a keep-alive may be unanswered in the world, and how long the login may be unacknowledged.
+/// How long the login may be unacknowledged.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The same where a client may be loading: in the waiting room, and on its way from there into the world.
+/// How long a keep-alive may be unanswered, and how long the way into the world may take: a client with many mods loads
+/// for a minute, in either phase.
 const LONG_PATIENCE: Duration = Duration::from_secs(90);
 /// How long a client is given to say what data it has; any game says so at once.
 const UNDECIDED: Duration = Duration::from_secs(10);
@@ -356,9 +357,8 @@ impl Session {
     fn deadline(&self) -> Duration {
         let (from, patience) = match self.stage {
             Stage::Login => (Some(self.since), PATIENCE),
-            Stage::Room => (self.alive.unanswered, LONG_PATIENCE),
             Stage::Entering => (Some(self.since), LONG_PATIENCE),
-            Stage::World => (self.alive.unanswered, PATIENCE),
+            Stage::Room | Stage::World => (self.alive.unanswered, LONG_PATIENCE),
             Stage::Over => (None, PATIENCE),
         };
         from.map_or(Duration::MAX, |from| from.saturating_add(patience))
