@@ -1,8 +1,8 @@
 'use strict'
 // Joins a server that may let the player wait elsewhere, and follows every transfer with intent 3 and its cookies,
-// as the game does, one VERSION after the other.
+// as the game does, one VERSION after the other, or with --together all at the same time.
 //
-//   node travel.js --connect ADDRESS:PORT --host NAME [--bot] [--name PLAYER] [--limit SECONDS]
+//   node travel.js --connect ADDRESS:PORT --host NAME [--bot] [--together] [--name PLAYER] [--limit SECONDS]
 //     [--sessions URL --id UUID --token TOKEN [--sign]] VERSION...
 //
 // With --sessions the player owns an account that the session server at URL knows, and tells it of each login that asks
@@ -11,7 +11,7 @@
 // The client is minecraft-protocol's, with --bot mineflayer, which reads the world too. In --host {version} is replaced;
 // the port of the handshake is the one of --connect. Prints one line for each version: joined (`sg:echo` came back, or
 // with --bot the player spawned), kicked or error; with the protocol number, and for each transfer the state it came in, where
-// it led and what was shown until then. Clients do not follow a transfer by themselves: this script connects anew.
+// it led, what was shown until then and how many milliseconds that took. Clients do not follow a transfer by themselves: this script connects anew.
 
 const crypto = require('crypto')
 const net = require('net')
@@ -19,7 +19,7 @@ const { args, say, hostAndPort, exitWithStdin, text } = require('./common')
 const mc = require('minecraft-protocol')
 const mineflayer = require('mineflayer')
 
-const options = args(['bot', 'sign'])
+const options = args(['bot', 'sign', 'together'])
 const target = hostAndPort(options.connect)
 const limit = 1000 * Number(options.limit ?? 60)
 
@@ -27,6 +27,7 @@ exitWithStdin()
 all().then(() => process.exit(0))
 
 async function all () {
+  if (options.together) return Promise.all(options.words.map(async version => say(await travel(version))))
   for (const version of options.words) say(await travel(version))
 }
 
@@ -54,6 +55,7 @@ function connect ({ version, host, port, intent, jar }) {
   announce(client, intent)
   keepCookies(client, jar)
   const seen = look(client)
+  const began = Date.now()
   return new Promise(resolve => {
     const timer = setTimeout(() => end({ event: 'error', error: `nothing within ${limit} ms in ${client.state}` }), limit)
     const end = result => {
@@ -62,7 +64,7 @@ function connect ({ version, host, port, intent, jar }) {
       // What goes wrong while it leaves is no error of the join.
       client.on('error', () => {})
       if (bot) bot.end(); else client.end()
-      resolve({ ...result, seen })
+      resolve({ ...result, seen, waited: Date.now() - began })
     }
     const kicked = ({ reason }) => end({ event: 'kicked', state: client.state, reason: text(reason) })
     client.on('disconnect', kicked)

@@ -1,11 +1,14 @@
 //! Many who wait at once.
 
+use std::collections::BTreeSet;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use swarmgate_testkit::wait::until;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::common::{Gate, Home, LIMIT};
-use crate::{follow, gate, player, server, waiting};
+use crate::{follow, gate, player, rungs, server, waiting};
 
 const CROWD: usize = 500;
 /// Bytes of memory that one waiting player may cost.
@@ -49,22 +52,41 @@ async fn five_hundred_wait_cheaply_and_all_get_in() {
     gate.until("mc", "no seat", |service| service["seats"] == 0).await;
 }
 
-#[tokio::test]
+/// All of them are in limbo when the server comes up: each is transferred, comes back, and is in the game.
+#[tokio::test(flavor = "multi_thread")]
 async fn a_crowd_gets_in_together() {
-    let home = Home::new();
-    let mc = server(&home, "mc", &["START_DELAY_MS=6000"]);
-    let gate = gate(&home, &[&mc]).await;
-    let journeys: Vec<_> = (0..60)
-        .map(|number| {
-            let passport = player(&gate, 766 + number % 10, "mc.example.com", &format!("P{number}"));
-            tokio::spawn(async move { follow(waiting(&passport).await, LIMIT).await })
-        })
-        .collect();
-    let mut playing = vec![];
-    for journey in journeys {
-        playing.push(journey.await.unwrap());
+    // A player has one end here, and so has the server's side of it.
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum }).unwrap();
+    let (home, backend, config) = rungs::site("wait = \"world\"").await;
+    let config = config.limits("trusted_sources = [\"127.0.0.0/8\"]\nlimbo_per_source = 999");
+    let gate = rungs::start(&home, &config).await;
+    let (ready, mut readies) = mpsc::unbounded_channel();
+    let mut journeys = JoinSet::new();
+    for number in 0..CROWD {
+        let protocol = 766 + i32::try_from(number % 10).unwrap();
+        let (passport, ready) =
+            (player(&gate, protocol, "mc.example.com", &format!("P{number}")), ready.clone());
+        journeys.spawn(async move {
+            let player = waiting(&passport).await;
+            ready.send(()).unwrap();
+            follow(player, 2 * LIMIT).await
+        });
+        // So many at once are on their way in.
+        if number >= 20 {
+            readies.recv().await.unwrap();
+        }
     }
-    assert_eq!(mc.starts(), 1);
+    until("everybody in the world", 5 * LIMIT, async || {
+        assert!(journeys.try_join_next().is_none(), "somebody was sent away");
+        (gate.metric("swarmgate_players_in_limbo").await == u64::try_from(CROWD).unwrap()).then_some(())
+    })
+    .await;
+    rungs::is_up(&home, &backend).await;
+    let playing = journeys.join_all().await;
+    assert_eq!(playing.len(), CROWD);
+    let names: BTreeSet<String> = backend.state().logins().map(|login| login.name.clone()).collect();
+    assert_eq!(names.len(), CROWD, "each is on it");
     drop(playing);
     gate.until("mc", "no seat", |service| service["seats"] == 0).await;
 }

@@ -19,7 +19,7 @@ const TRUSTED: &str = "trusted_sources = [\"127.0.0.0/8\"]";
 
 /// A service whose process is one thing and whose game, up when the test says so, another: it sees all that
 /// reaches it.
-async fn site(keys: &str) -> (Arc<Home>, Backend, Config) {
+pub async fn site(keys: &str) -> (Arc<Home>, Backend, Config) {
     let home = Home::new();
     let backend = Backend::start(Behaviour::silent()).await;
     // The gate starts no process whose address is taken.
@@ -30,13 +30,13 @@ async fn site(keys: &str) -> (Arc<Home>, Backend, Config) {
     (home, backend, Config::of(table).limits(TRUSTED))
 }
 
-async fn start(home: &Arc<Home>, config: &Config) -> Gate {
+pub async fn start(home: &Arc<Home>, config: &Config) -> Gate {
     home.write(config);
     home.start().await
 }
 
 /// Not before the process runs.
-async fn is_up(home: &Home, backend: &Backend) {
+pub async fn is_up(home: &Home, backend: &Backend) {
     let world = home.path().join("mc/world/world.log");
     until("a process", LIMIT, async || world.exists().then_some(())).await;
     backend.listen().await;

@@ -2,6 +2,7 @@
 //! end up on it.
 
 use std::fmt::Write;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use swarmgate_testkit::peers;
@@ -34,6 +35,40 @@ async fn minecraft_protocol_waits_and_is_transferred() {
 #[tokio::test]
 async fn mineflayer_waits_and_is_transferred() {
     wait_and_land(&["--bot"]).await;
+}
+
+/// Longer than the game waits for a silent login, in real time.
+#[tokio::test]
+async fn a_wait_may_be_longer_than_a_login() {
+    let is_long = std::env::var_os("SWARMGATE_LONG").is_some();
+    let longer = async |seconds| {
+        if is_long {
+            wait_for(seconds).await;
+        }
+    };
+    tokio::join!(wait_for(31), longer(65), longer(300));
+}
+
+/// minecraft-protocol and mineflayer wait so long at the same time, each in the world and in the room.
+async fn wait_for(seconds: u64) {
+    const FIRST: [(&str, &str); 2] = [("1.21.4", "play"), ("1.21.8", "configuration")];
+    const BOTS: [(&str, &str); 2] = [("26.1", "play"), ("1.21.5", "configuration")];
+    let (first, bots) = (FIRST.map(|(version, _)| version), BOTS.map(|(version, _)| version));
+    // A start begins with the join, or a moment before the player waits.
+    let before = format!("sleep {}; ", seconds + 1);
+    let Some(site) = Site::start(&[first, bots].concat(), &before, "").await else { return };
+    let (wait, limit) = (Duration::from_secs(seconds), (seconds + 120).to_string());
+    let options = ["--together", "--limit", &limit, "--bot"];
+    let (first, bots) =
+        tokio::join!(site.travel_for(wait, &options[..3], &first), site.travel_for(wait, &options, &bots));
+    let ends = [first, bots].concat();
+    for (version, state) in [FIRST, BOTS].concat() {
+        let end = ends.iter().find(|end| end["version"] == version).unwrap();
+        let transfers = end["transfers"].as_array().unwrap();
+        assert_eq!((&end["event"], transfers.len()), (&json!("joined"), 1), "{end}");
+        assert_eq!(transfers[0]["state"], state, "{end}");
+        assert!(transfers[0]["waited"].as_u64().unwrap() >= 1000 * seconds, "{end}");
+    }
 }
 
 async fn wait_and_land(options: &[&str]) {
@@ -86,7 +121,7 @@ async fn botmine_gets_the_world() {
     for version in versions {
         let mut join = peers::python("join.py").unwrap();
         let mut botmine = Process::start(join.args([&site.gate.address.to_string(), version]));
-        let joined = ends(&mut botmine, 1).await;
+        let joined = ends(&mut botmine, 1, LIMIT).await;
         assert_eq!(
             (&joined[0]["event"], &joined[0]["connected"]),
             (&json!("joined"), &json!(true)),
@@ -132,23 +167,29 @@ impl Site {
             )
             .unwrap();
         }
-        let gate = Gate::with(&Config::of(config).top(top)).await;
+        let limits = "trusted_sources = [\"127.0.0.0/8\"]\nopening_deadline = \"30s\"\nwaking_at_once = 99";
+        let gate = Gate::with(&Config::of(config).top(top).limits(limits)).await;
         Some(Self { gate, _worlds: worlds })
     }
 
     /// How the journey of each version ended.
     pub async fn travel(&self, options: &[&str], versions: &[&str]) -> Vec<Value> {
+        self.travel_for(Duration::ZERO, options, versions).await
+    }
+
+    /// The same of players who have so long to wait.
+    async fn travel_for(&self, wait: Duration, options: &[&str], versions: &[&str]) -> Vec<Value> {
         let mut travel = peers::node("travel.js").expect("as serve.js");
         let address = self.gate.address.to_string();
         let arguments = ["--connect", &address, "--host", "{version}.test"];
         let mut players = Process::start(travel.args(arguments).args(options).args(versions));
-        ends(&mut players, versions.len()).await
+        ends(&mut players, versions.len(), wait + 4 * LIMIT).await
     }
 }
 
-async fn ends(clients: &mut Process, count: usize) -> Vec<Value> {
+async fn ends(clients: &mut Process, count: usize, limit: Duration) -> Vec<Value> {
     clients
-        .wait_for("every client's end", 4 * LIMIT, |lines| {
+        .wait_for("every client's end", limit, |lines| {
             let ends: Vec<_> = peers::events(lines).collect();
             (ends.len() == count).then_some(ends)
         })
