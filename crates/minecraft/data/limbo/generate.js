@@ -1,7 +1,8 @@
 // Writes the data of the waiting world from the npm package minecraft-data. Run by scripts/limbo-data.
 //
 // ids.json: packet ids of every protocol it knows. NUMBER.json: the registries and tags for a group of protocols that
-// begins with this one; their names come from names.json, their bodies from the package where it has them all.
+// begins with this one; their names come from names.json, their bodies from the package where it has them all. A name
+// that the package does not know, and a file that does not name its source, are errors.
 'use strict'
 
 const fs = require('fs')
@@ -37,9 +38,10 @@ const PACKETS = {
 
 function main () {
   const check = process.argv[2] === '--check'
-  const names = JSON.parse(fs.readFileSync(path.join(__dirname, 'names.json')))
+  const { source, ...names } = readJson('names.json')
   const files = { 'ids.json': idsFile() }
   for (const [protocol, { registries, tags }] of Object.entries(names)) {
+    holdNames(Number(protocol), registries)
     files[`${protocol}.json`] = groupFile(Number(protocol), registries, tags)
   }
   let stale = 0
@@ -52,7 +54,28 @@ function main () {
       stale += 1
     }
   }
+  for (const name of fs.readdirSync(__dirname).filter(name => name.endsWith('.json'))) {
+    if (!/minecraft-data/.test(readJson(name).source)) throw new Error(`${name} does not name its source`)
+  }
   process.exitCode = stale > 0 ? 1 : 0
+}
+
+function readJson (name) {
+  return JSON.parse(fs.readFileSync(path.join(__dirname, name)))
+}
+
+// The package lacks some registries of 770 to 773, and has them from 774 on.
+function holdNames (protocol, registries) {
+  for (const [registry, names] of Object.entries(registries)) {
+    const codec = [protocol, 774].map(protocol => dataOf(protocol).loginPacket.dimensionCodec)
+      .find(codec => codec[`minecraft:${registry}`])
+    for (const name of names.split(' ')) {
+      if (!codec || !bodyOf(codec, registry, name)) throw new Error(`names.json: ${protocol} has no ${registry} ${name}`)
+    }
+    // The game finds each kind of damage by its name.
+    const all = registry === 'damage_type' ? codec['minecraft:damage_type'].entries.length : 0
+    if (all > names.split(' ').length) throw new Error(`names.json: ${protocol} has more of ${registry}`)
+  }
 }
 
 function dataOf (protocol) {
