@@ -2,8 +2,13 @@
 
 use std::fmt::Debug;
 use std::net::IpAddr;
+use std::sync::OnceLock;
 use std::time::Duration;
 
+use hmac::{Hmac, KeyInit, Mac};
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use sha2::Sha256;
 use swarmgate_core::config;
 use swarmgate_core::forwarded::{self, Said};
 use swarmgate_core::image::{self, Image};
@@ -14,12 +19,13 @@ use swarmgate_core::publish::rule::Rule;
 use swarmgate_core::publish::wanted::Wanted;
 use swarmgate_core::publish::{Publication, Settings};
 use swarmgate_core::service::{ServiceId, Spec};
-use swarmgate_core::state::{docker, swarm};
+use swarmgate_core::state::{docker, output, swarm};
 use swarmgate_minecraft::address::Address;
 use swarmgate_minecraft::client::{Client, Cookies};
 use swarmgate_minecraft::handshake::{self, Rewrite};
 use swarmgate_minecraft::knock::{self, Knock};
-use swarmgate_minecraft::limbo::{Guest, Scene, Session, Stage, forwarding};
+use swarmgate_minecraft::limbo::encryption::{Challenge, Key};
+use swarmgate_minecraft::limbo::{Guest, Scene, Session, Stage, Transfer, forwarding};
 use swarmgate_minecraft::proxy_header::{self, Version};
 use swarmgate_minecraft::status::{self, Responder, StatusAnswer, StatusSummary};
 use swarmgate_minecraft::text::{Component, plain_of};
@@ -138,6 +144,12 @@ pub fn limbo(data: &[u8]) {
         if stage >= 3 && session.stage() == Stage::Entering {
             session.receive(b"\x01\x03", now).expect("a client's way");
         }
+        // On its way out, or gone.
+        match choice / 8 % 3 {
+            1 => session.transfer(Transfer { host: "mc.example.com".to_owned(), port: 1, cookie: None }),
+            2 => session.disconnect(Component::literal("Bye")),
+            _ => {}
+        }
         let mut out = session.output();
         let mut broken = None;
         for piece in pieces {
@@ -154,7 +166,53 @@ pub fn limbo(data: &[u8]) {
         (out, std::iter::from_fn(|| session.event()).collect::<Vec<_>>(), broken)
     };
     assert_eq!(story(data.chunks(1)), story(data.chunks(LONGEST.max(data.len()))));
-    _ = forwarding::answer(data, 1, b"secret");
+}
+
+/// What a client answers to the request for encryption: only one that has seen our key and the token gets through. The
+/// length of its chat key, the key and the answer follow each other.
+pub fn encryption(data: &[u8]) {
+    static KEY: OnceLock<Key> = OnceLock::new();
+    let key = KEY.get_or_init(|| Key::generate(&mut StdRng::seed_from_u64(1)).expect("a key"));
+    let (challenge, other) = (Challenge::new(*b"toknone one!"), Challenge::new(*b"nokttwo two!"));
+    let Some(([protocol, length], data)) = data.split_first_chunk() else { return };
+    let protocol = [5, 47, 760, 775][usize::from(*protocol) % 4];
+    let Some((signer, body)) = data.split_at_checked(usize::from(*length)) else { return };
+    let mut random = StdRng::seed_from_u64(2);
+    let mut open = |challenge| key.open(body, protocol, challenge, Some(signer), &mut random);
+    assert!(open(&other).is_err());
+    if let Ok(secret) = open(&challenge) {
+        let mut text = *b"there and back";
+        secret.cipher().seal(&mut text);
+        secret.cipher().open(&mut text);
+        assert_eq!(&text, b"there and back");
+        assert!(!key.hash(&challenge, &secret).is_empty());
+    }
+}
+
+/// A proxy's word for a player: nobody is believed without its token, or without its signature.
+pub fn forwarding(data: &[u8]) {
+    assert!(forwarding::answer(data, 7, b"secret").is_err());
+    let mac = Hmac::<Sha256>::new_from_slice(b"secret").expect("any length").chain_update(data);
+    let signed = [&[2, 7, 1][..], &mac.finalize().into_bytes(), data].concat();
+    let whole = forwarding::answer(&signed, 7, b"secret");
+    if whole.is_ok() {
+        assert!(forwarding::answer(&[&signed[..], b"x"].concat(), 7, b"secret").is_err(), "unsigned");
+    }
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let address = Address::cut(text);
+    let Ok(with_token) = forwarding::of_address(&address, Some("token")) else { return };
+    assert!(with_token.properties.iter().all(|property| property.name != "bungeeguard-token"));
+    assert_eq!(forwarding::of_address(&address, None), Ok(with_token));
+}
+
+/// However an engine cuts the output of a container, nothing is added to it.
+pub fn output(data: &[u8]) {
+    let text = output::joined(data);
+    assert!(text.len() <= data.len());
+    let head = u32::try_from(data.len()).expect("short").to_be_bytes();
+    let framed = [&[1, 0, 0, 0][..], &head, data].concat();
+    assert_eq!(output::joined(&framed), data);
+    assert_eq!(output::joined(&[&framed[..], &framed[..]].concat()), [data, data].concat());
 }
 
 /// What a client says to the offer of packs.

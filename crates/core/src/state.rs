@@ -1,6 +1,7 @@
 //! From what an orchestrator says to one [`State`](crate::service::State): one pure function each.
 
 pub mod docker;
+pub mod output;
 pub mod process;
 mod sight;
 pub mod swarm;

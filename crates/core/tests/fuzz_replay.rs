@@ -13,16 +13,19 @@ type Target = fn(&[u8]);
 #[test]
 fn the_corpus_holds() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz");
-    let targets: [(&str, Target); 14] = [
+    let targets: [(&str, Target); 17] = [
         ("address", targets::address),
         ("client", targets::client),
+        ("encryption", targets::encryption),
         ("engine", targets::engine),
         ("forwarded", targets::forwarded),
+        ("forwarding", targets::forwarding),
         ("hostname", targets::hostname),
         ("image", targets::image),
         ("knock", targets::knock),
         ("legacy", targets::legacy),
         ("limbo", targets::limbo),
+        ("output", targets::output),
         ("proxy_header", targets::proxy_header),
         ("publication", targets::publication),
         ("settings", targets::settings),
