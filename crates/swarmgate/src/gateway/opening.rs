@@ -63,6 +63,10 @@ impl Opening {
         }
     }
 
+    pub const fn is_unanswered(&self) -> bool {
+        self.unanswered
+    }
+
     /// An answer that came too late to be read is for nobody else.
     pub fn drop_late_answer(&mut self) {
         let opened = self.opened();

@@ -1,6 +1,7 @@
 //! One connection, from its first byte to its last.
 
 mod ends;
+mod late;
 mod prove;
 
 use std::io;
@@ -323,14 +324,19 @@ impl Visit {
         let mut dials = 0;
         let visitor = self.visitor();
         let backend = target.endpoints.first().map(ToString::to_string).unwrap_or_default();
+        let late = self.opening.is_unanswered().then(|| self.opening.take_rest());
         loop {
             dials += 1;
             let within = LOGIN_DIAL.min(self.give_up.saturating_duration_since(Instant::now()));
             let why = match self.connect(&target, within).await {
-                Ok(server) => {
+                Ok(mut server) => {
                     let open = Some(self.gateway.metrics.joined(&target.service));
                     seat.moved(How::Playing);
                     let stay = visitor.map(|visitor| visitor.connected(backend));
+                    if let Some(rest) = late {
+                        // Boxed: nearly everybody answers in time.
+                        Box::pin(self.without_late_answer(&mut server, rest)).await;
+                    }
                     return Some(Joined { client: self.stream, server, seat: Some(seat), stay, open });
                 }
                 Err(error) => {

@@ -19,6 +19,7 @@ mod moments;
 mod proxied;
 mod rungs;
 mod session;
+mod shown;
 mod trouble;
 mod verified;
 

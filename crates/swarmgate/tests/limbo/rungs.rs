@@ -37,10 +37,14 @@ pub async fn start(home: &Arc<Home>, config: &Config) -> Gate {
 
 /// Not before the process runs.
 pub async fn is_up(home: &Home, backend: &Backend) {
+    is_up_as(home, backend, Behaviour::default()).await;
+}
+
+pub async fn is_up_as(home: &Home, backend: &Backend, behaviour: Behaviour) {
     let world = home.path().join("mc/world/world.log");
     until("a process", LIMIT, async || world.exists().then_some(())).await;
+    backend.set(|now| *now = behaviour);
     backend.listen().await;
-    backend.set(|behaviour| *behaviour = Behaviour::default());
 }
 
 /// What came with the last login, as soon as there is one.
@@ -263,6 +267,43 @@ async fn a_late_answer_to_the_gate_does_not_reach_the_server() {
     let state = backend.wait_for("a login", LIMIT, |state| state.logins().count() > 0).await;
     let record = state.connections.iter().find(|record| record.login.is_some()).unwrap();
     assert_eq!(record.bytes, opening);
+}
+
+/// The same where nobody waits: the player has been handed to the server before its answer comes, in pieces.
+#[tokio::test]
+async fn an_answer_that_comes_after_the_server_has_the_player_does_not_reach_it() {
+    let (home, backend, config) = site("wait = \"hold\"\nhold = \"28s\"").await;
+    let gate = start(&home, &config).await;
+    gate.control("POST", "/v1/services/mc/wake", "").await;
+    is_up(&home, &backend).await;
+    gate.until_state("mc", "running").await;
+    for (name, is_late) in [("Slow", true), ("Bot", false)] {
+        let mut connection = Client::to(gate.address).connect(LIMIT).await.unwrap();
+        let opening =
+            [Handshake::transfer(775, "mc.example.com").packet(), LoginStart::new(name).packet(775)].concat();
+        connection.send(&opening).await.unwrap();
+        assert_eq!(connection.read_packet(LIMIT).await.unwrap().unwrap().id, 5);
+        let Outcome::Joined { .. } = connection.login_outcome(775, LIMIT).await.unwrap() else {
+            panic!("not in")
+        };
+        let late = Body::new().string("swarmgate:pass").bool(false).packet(4);
+        if is_late {
+            connection.send(&late[..5]).await.unwrap();
+            gate.until("mc", "a player", |service| service["seats"] == 1).await;
+            connection.send(&late[5..]).await.unwrap();
+        }
+        let next = Body::new().string("next").packet(3);
+        connection.send(&next).await.unwrap();
+        assert_eq!(connection.read_exact(next.len(), LIMIT).await.unwrap(), next);
+        let state = backend.state();
+        let record = state
+            .connections
+            .iter()
+            .find(|record| record.login.as_ref().is_some_and(|login| login.name == name));
+        assert_eq!(record.unwrap().bytes, [opening, next].concat(), "{name}");
+        drop(connection);
+        gate.until("mc", "no player", |service| service["seats"] == 0).await;
+    }
 }
 
 #[tokio::test]
