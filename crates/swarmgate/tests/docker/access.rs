@@ -90,7 +90,7 @@ async fn a_socket_that_is_none_or_not_for_the_gate_is_told_with_the_fix() {
     let group = fs::metadata(lab.node(1).socket()).unwrap().gid();
     let at = "/var/run/docker.sock";
     let mount = |path: &Path| format!("--volume {}:{at}", path.display());
-    let wrong = mount(Path::new(at));
+    let socket = mount(Path::new(at));
     for (name, options, told) in [
         (
             "none",
@@ -104,8 +104,13 @@ async fn a_socket_that_is_none_or_not_for_the_gate_is_told_with_the_fix() {
             vec!["this is a directory".to_owned(), "mount the socket of the machine".to_owned()],
         ),
         (
+            "no-swarm",
+            format!("--group-add {group} {socket}"),
+            vec!["this engine is not a manager of a Swarm".to_owned(), "`docker swarm init`".to_owned()],
+        ),
+        (
             "group",
-            wrong,
+            socket.clone(),
             vec![
                 "permission denied: the gate runs as uid 65532, gid 65532".to_owned(),
                 format!("and the socket is of uid 0, gid {group}"),
@@ -127,7 +132,7 @@ async fn a_socket_that_is_none_or_not_for_the_gate_is_told_with_the_fix() {
         .await;
     }
     // And as the error says.
-    let options = format!("--group-add {group} {}", mount(Path::new(at)));
+    let options = format!("--group-add {group} {socket}");
     lab.docker(&format!("run --detach --network none --name right {options} swarmgate")).await;
     lab.until("a healthy gate", async || {
         let right = lab.get("/containers/right/json").await;

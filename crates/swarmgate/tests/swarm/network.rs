@@ -18,12 +18,31 @@ async fn the_task_itself_is_dialled_on_a_network_that_the_gate_shares() {
     site.service("dnsrr", "--network elsewhere --endpoint-mode dnsrr").await;
     site.service("named", "--network elsewhere --label swarmgate.network=minecraft").await;
     site.service("other-port", "--label swarmgate.port=25570 --env PORT=25570").await;
-    for (name, port) in [("vip", 25565), ("dnsrr", 25565), ("named", 25565), ("other-port", 25570)] {
+    let id = site.lab.get("/networks/minecraft").await["Id"].as_str().unwrap().to_owned();
+    site.service("by-id", &format!("--network elsewhere --label swarmgate.network={id}")).await;
+    let aliased = "--network name=elsewhere,alias=other --network name=minecraft,alias=games";
+    site.bare_service("by-alias", &format!("{aliased} --label swarmgate.network=games")).await;
+    let all = ["vip", "dnsrr", "named", "by-id", "by-alias"].map(|name| (name, 25565));
+    for (name, port) in all.into_iter().chain([("other-port", 25570)]) {
         let player = site.play(name).await;
         let view = site.until_state(name, "running").await;
         let task = site.lab.until_running(name).await;
         assert_eq!(view["endpoints"][0], format!("{}:{port}", address(&task, "minecraft")), "{name}: {view}");
         drop(player);
+    }
+
+    // Neither is scaled: one has a task on each node, the other more than one.
+    let version = |name| site.lab.version(name);
+    for (name, options) in [("everywhere", "--mode global"), ("several", "--replicas 2")] {
+        let labels = format!("--label swarmgate.host={name}.example.com --label swarmgate.idle=1s");
+        let create = "service create --detach --network minecraft";
+        site.lab.docker(&format!("{create} --name {name} {labels} {options} testserver")).await;
+        drop(site.play(name).await);
+        let before = version(name).await;
+        let view =
+            site.until_view(name, "idle for 3 s", |view| view["since_seconds"].as_u64() >= Some(3)).await;
+        assert_eq!((&view["state"], &view["scalable"]), (&"running".into(), &false.into()), "{view}");
+        assert_eq!(version(name).await, before, "{name}");
     }
 
     // Nowhere to be reached: said, and not dialled in vain.

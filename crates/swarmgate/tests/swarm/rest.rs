@@ -108,6 +108,22 @@ async fn each_refused_call_is_named_with_what_will_not_work() {
     }
 }
 
+#[tokio::test]
+async fn on_a_worker_the_error_is_the_fix() {
+    let Some(site) = Site::without_gate(2, 2).await else { return };
+    site.start_gate_unready(ENGINE).await;
+    let complaint = async || {
+        let log = site.log();
+        log.lines().find(|line| line.contains("the source does not answer")).map(str::to_owned)
+    };
+    let complaint = site.lab.until("a complaint", complaint).await;
+    assert!(
+        complaint.contains("this engine is a worker of its Swarm; run the gate on a manager"),
+        "{complaint}"
+    );
+    assert!(complaint.contains("docker node promote"), "{complaint}");
+}
+
 /// Where the gate's service is published through the routing mesh, all players have the same address.
 #[tokio::test]
 async fn a_gate_in_the_routing_mesh_warns_of_it() {

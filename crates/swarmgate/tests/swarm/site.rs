@@ -121,9 +121,14 @@ impl Site {
 
     /// Creates a service for `NAME.example.com`, asleep, with these further options of `docker service create`.
     pub async fn service(&self, name: &str, options: &str) {
+        self.bare_service(name, &format!("--network minecraft {options}")).await;
+    }
+
+    /// The same on no network but those of the options.
+    pub async fn bare_service(&self, name: &str, options: &str) {
         self.lab
             .docker(&format!(
-                "service create --detach --name {name} --network minecraft --replicas 0 --restart-delay 200ms \
+                "service create --detach --name {name} --replicas 0 --restart-delay 200ms \
                  --label swarmgate.host={name}.example.com {options} testserver"
             ))
             .await;
