@@ -364,6 +364,19 @@ async fn events_are_hints_through_any_number_of_streams() {
 }
 
 #[tokio::test]
+async fn a_stream_that_is_always_cut_is_opened_ever_less_often() {
+    let lab = Lab::new(0);
+    let began = Instant::now();
+    for _ in 0..5 {
+        until("the event stream", LIMIT, async || (lab.engine.streams() == 1).then_some(())).await;
+        lab.engine.cut_streams();
+        until("its end", LIMIT, async || (lab.engine.streams() == 0).then_some(())).await;
+    }
+    // 0.25 s, 0.5 s, 1 s and 2 s.
+    assert!(began.elapsed() > Duration::from_secs(3), "{:?}", began.elapsed());
+}
+
+#[tokio::test]
 async fn what_moves_is_looked_at_without_events() {
     let mut lab = Lab::new(1);
     lab.swarm(|swarm| swarm.forbid("GET /events"));
@@ -372,6 +385,31 @@ async fn what_moves_is_looked_at_without_events() {
     lab.swarm(|swarm| swarm.reach("mc", "running"));
     assert!(is_told(&mut lab).await);
     assert_eq!(lab.word().await, "running");
+}
+
+#[tokio::test]
+async fn after_its_grace_a_stop_is_looked_at_often_enough_to_see_a_kill() {
+    let mut lab = Lab::new(0);
+    quiet(&mut lab).await;
+    lab.swarm(|swarm| swarm.add_task("mc", "running", "remove"));
+    assert_eq!(lab.word().await, "stopping");
+    // A minute later, by both clocks: the grace is the engine's 10 s.
+    let minute = Duration::from_secs(60);
+    lab.swarm(|swarm| {
+        swarm.task("mc")["UpdatedAt"] =
+            (jiff::Timestamp::now() + minute - Duration::from_secs(11)).to_string().into();
+        swarm.clock_ahead = minute;
+    });
+    // A listing takes in the engine's clock at its end.
+    lab.source.list(lab.now() + minute).await.unwrap();
+    let began = Instant::now();
+    let mut looks = 0;
+    while began.elapsed() < Duration::from_secs(3) {
+        lab.source.list(lab.now() + minute).await.unwrap();
+        looks += 1;
+        assert!(is_told(&mut lab).await);
+    }
+    assert!(looks > 12, "{looks} in 3 s");
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::Engine;
@@ -53,7 +54,7 @@ async fn follow(
         match opened {
             Ok(mut events) => {
                 tracing::debug!(engine = %engine.host(), "listening to the engine's events");
-                retry = RETRY.0;
+                let since = Instant::now();
                 complained = false;
                 // Whatever happened before the stream was open is found by looking now.
                 look.notify_one();
@@ -64,6 +65,10 @@ async fn follow(
                     }
                 }
                 tracing::debug!(engine = %engine.host(), "the engine's events have ended");
+                // One that is always cut at once is not opened any faster for that.
+                if since.elapsed() > RETRY.1 {
+                    retry = RETRY.0;
+                }
                 look.notify_one();
             }
             Err(error) if !complained && !error.is_forbidden() => {
