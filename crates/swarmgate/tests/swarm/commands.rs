@@ -83,6 +83,18 @@ async fn a_service_is_woken_explained_and_put_to_sleep_by_command() {
     let told = lines(&site.command("explain survival.example.com").await.out);
     assert!(told.contains(&"state asleep".to_owned()), "{told:?}");
 
+    // Each step is a line, and leads on from the one before.
+    let log = site.log();
+    let mut last = "unknown";
+    for line in log.lines().filter(|line| line.contains("state changed service=swarm/survival")) {
+        let step =
+            |what: &str| line.split(&format!("{what}=\"")).nth(1).and_then(|rest| rest.split('"').next());
+        assert!(line.contains(" INFO ") && step("why").is_some(), "{line}");
+        assert_eq!(step("from"), Some(last), "{line}");
+        last = step("to").unwrap();
+    }
+    assert!(last == "asleep" && log.contains("to=\"running\"") && log.contains("to=\"stopping\""), "{log}");
+
     let unknown = site.command("wake survivla").await;
     assert!(!unknown.ok && unknown.err.contains("survivla"), "{}", unknown.err);
 }

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use swarmgate_testkit::lab::has_ended;
+use serde_json::Value;
+use swarmgate_testkit::lab::{has_ended, is};
 
 use crate::site::{Site, echoes};
 
@@ -55,10 +56,19 @@ async fn a_join_at_any_moment_of_a_stop_starts_no_second_server() {
     let (world, options) = site.world("world");
     site.service("survival", &format!("{options} --env STOP_DELAY_MS=1000 --stop-grace-period 60s")).await;
     let rounds = if std::env::var_os("SWARMGATE_LONG").is_some() { 30 } else { 4 };
+    let saves = |what: &str| world.join(what).exists();
     for round in 0..rounds {
         drop(site.play("survival").await);
         site.sleep("survival").await;
-        tokio::time::sleep(Duration::from_millis(700 * (round % 7))).await;
+        match round % 4 {
+            0 => {}
+            1 => {
+                let told = |tasks: &[Value]| is(tasks.first()?, "running", "remove").then_some(());
+                site.lab.until_tasks("survival", "the order to stop", told).await;
+            }
+            2 => site.lab.until("a save", async || saves("save-begin").then_some(())).await,
+            _ => site.lab.until("the end of a save", async || saves("save-end").then_some(())).await,
+        }
         drop(site.play("survival").await);
         assert!(!world.join("world-corrupted").exists(), "round {round}");
     }
