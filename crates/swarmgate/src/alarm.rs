@@ -27,6 +27,7 @@ const LINES_WITHIN: Duration = Duration::from_secs(3);
 /// of services, such as publications.
 #[derive(Debug, Clone)]
 pub struct Alarm {
+    is_on: bool,
     shared: Arc<Shared>,
     metrics: Metrics,
 }
@@ -50,7 +51,7 @@ impl Alarm {
     pub fn new(notifier: Notifier, config: Notify, clock: Clock) -> Self {
         let told = broadcast::Sender::new(Self::ALERTS_KEPT);
         let shared = Shared { alerts: Mutex::default(), clock, due: Signal::new(), notifier, config, told };
-        Self { shared: Arc::new(shared), metrics: Metrics::default() }
+        Self { is_on: true, shared: Arc::new(shared), metrics: Metrics::default() }
     }
 
     /// Counts what is remembered.
@@ -58,14 +59,14 @@ impl Alarm {
         Self { metrics: metrics.clone(), ..self }
     }
 
-    /// Nobody is told anything.
+    /// Nobody is told anything, not even over the API.
     pub fn off(clock: Clock) -> Self {
-        Self::new(Notifier::default(), Notify::default(), clock)
+        Self { is_on: false, ..Self::new(Notifier::default(), Notify::default(), clock) }
     }
 
-    /// Whether anybody wants to know; if not, nobody need look.
+    /// Whether anybody may want to know, be it over the API only; if not, nobody need look.
     pub fn is_on(&self) -> bool {
-        self.shared.notifier.is_on()
+        self.is_on
     }
 
     /// What people are told from now on.
@@ -89,7 +90,8 @@ impl Alarm {
     {
         let alerts = self.lock().saw(source, sights, self.shared.clock.now());
         for alert in alerts {
-            let run = alert.run.clone().filter(|_| self.shared.config.lines > 0);
+            let reads_lines = self.shared.notifier.is_on() && self.shared.config.lines > 0;
+            let run = alert.run.clone().filter(|_| reads_lines);
             match (run, alert.stage) {
                 (Some(run), Stage::First(_)) => {
                     let (alarm, lines) = (self.clone(), last_lines(&run, self.shared.config.lines));
@@ -159,7 +161,7 @@ impl Alarm {
     }
 
     fn tell(&self, alert: &Alert, lines: Vec<String>) {
-        tracing::info!(about = %alert.subject, "told: {}", alert.title);
+        tracing::info!(about = %alert.subject, "alert: {}", alert.title);
         // Nobody listening is fine.
         let _ = self.shared.told.send(alert.clone());
         self.shared.notifier.tell(&Note::of_alert(alert, lines, Timestamp::now()));

@@ -315,7 +315,8 @@ async fn follow_docker(
         let container = own::container();
         SwarmSource::new(engine.clone(), container, configs.clone(), alarm.clone()).with_earlier(had_swarm)
     };
-    let new_containers = || DockerSource::new(engine.clone(), own::container(), configs.clone());
+    let new_containers =
+        || DockerSource::new(engine.clone(), own::container(), configs.clone(), alarm.clone());
     let swarm = (docker.swarm != Use::Off).then(new_swarm);
     let containers = (docker.containers != Use::Off).then(new_containers);
     tokio::join!(

@@ -10,8 +10,7 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-use self::mirror::Mirror;
-pub use self::mirror::mirror;
+pub use self::mirror::{Mirror, mirror};
 use self::tags::Tags;
 
 /// Sets up logging for the whole process; the second call changes nothing.

@@ -13,7 +13,7 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{Config, Gate, Home, LIMIT};
+use common::{Config, Gate, Home, LIMIT, Server};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use swarmgate_testkit::backend::{Backend, Behaviour};
@@ -21,7 +21,7 @@ use swarmgate_testkit::client::{Client, Outcome};
 use swarmgate_testkit::engine::{FakeEngine, container, service};
 use swarmgate_testkit::login::LoginStart;
 use swarmgate_testkit::messengers::{Messenger, Receiver};
-use swarmgate_testkit::process::Process;
+use swarmgate_testkit::process::{Process, Signal};
 use swarmgate_testkit::wait::until;
 use swarmgate_testkit::wire::Handshake;
 use tokio::process::Command;
@@ -93,6 +93,23 @@ impl Site {
     }
 }
 
+/// Whoever hears what happens.
+async fn listen(gate: &Gate) -> Process {
+    let socket = gate.directory().join("swarmgate-data/control.sock");
+    let mut curl = Command::new("curl");
+    curl.args(["--silent", "--no-buffer", "http://gate/v1/events", "--unix-socket"]).arg(socket);
+    let mut listener = Process::start(&mut curl);
+    listener.wait_for_line(": here", LIMIT).await;
+    listener
+}
+
+/// The alert of this number, counted from 0.
+async fn heard(listener: &mut Process, number: usize) -> Value {
+    let alert = |line: &&String| line.contains("\"event\":\"alert\"");
+    let heard = listener.wait_for("an alert", LIMIT, |lines| lines.iter().filter(alert).nth(number).cloned());
+    serde_json::from_str(heard.await.trim_start_matches("data: ")).unwrap()
+}
+
 /// The alerts that have come, once there are so many.
 async fn told(receiver: &Receiver, count: usize) -> Vec<Value> {
     let all = || -> Vec<Value> {
@@ -105,18 +122,13 @@ async fn told(receiver: &Receiver, count: usize) -> Vec<Value> {
 #[tokio::test(flavor = "multi_thread")]
 async fn crashes_are_told_and_what_was_meant_is_not() {
     let site = Site::start().await;
-    let socket = site.gate.directory().join("swarmgate-data/control.sock");
-    let mut curl = Command::new("curl");
-    curl.args(["--silent", "--no-buffer", "http://gate/v1/events", "--unix-socket"]).arg(socket);
-    let mut listener = Process::start(&mut curl);
-    listener.wait_for_line(": here", LIMIT).await;
+    let mut listener = listen(&site.gate).await;
     for _ in 0..3 {
         site.crash("mc", 137).await;
     }
     let alerts = told(&site.alerts, 1).await;
     // Whoever listens over the API hears the same.
-    let heard = listener.wait_for_line("\"event\":\"alert\"", LIMIT).await;
-    let heard: Value = serde_json::from_str(heard.trim_start_matches("data: ")).unwrap();
+    let heard = heard(&mut listener, 0).await;
     for part in ["title", "text", "subject", "kind", "stage"] {
         assert_eq!(heard[part], alerts[0][part], "{part}");
     }
@@ -253,7 +265,65 @@ async fn a_container_that_crashes_is_told_and_one_that_is_stopped_is_not() {
     let alerts = told(&receiver, 2).await;
     let titles: Vec<&str> = alerts.iter().map(|alert| alert["title"].as_str().unwrap()).collect();
     assert_eq!(titles, ["mc crashed", "mc is down and is not started again"], "and nothing before");
-    assert_eq!(alerts[0]["text"], "exit code 139: crashed (SIGSEGV)");
+    assert_eq!(alerts[0]["text"], "exit code 139: crashed (SIGSEGV), run 1");
+}
+
+/// A web service that no player has to do with, without a Swarm and in one; and nobody to tell but a listener of the API.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_only_published_is_told_too_and_without_messengers_to_those_who_listen() {
+    let home = Home::new();
+    let socket = home.path().join("docker.sock");
+    let engine = FakeEngine::start(&socket);
+    let labels = || json!({"swarmgate.publish.host": "web.example", "swarmgate.publish.port": "80"});
+    engine.quietly(|engine| {
+        engine.create_container(container("web", &labels()));
+        engine.run_container("web");
+        engine.create(service("site", 1, &labels()));
+        engine.add_task("site", "running", "running");
+    });
+    home.write_text(&format!(
+        "listen = [\"{}\"]\nhttp = \"{}\"\ndrain = \"0s\"\n[docker]\nswarm = \"on\"\ncontainers = \"on\"\nhost = \"unix://{}\"\n\
+         [notify]\nservices = \"labelled\"\n",
+        home.address,
+        home.http,
+        socket.display(),
+    ));
+    let gate = home.start().await;
+    let mut listener = listen(&gate).await;
+    let calls =
+        |what: &str| engine.quietly(|engine| engine.calls.iter().filter(|call| call.contains(what)).count());
+    until("a first look", LIMIT, async || {
+        (calls("/containers/cweb/json") > 0 && calls("GET /tasks") > 0).then_some(())
+    })
+    .await;
+    // Stopped by somebody, and started again.
+    engine.quietly(|engine| engine.exit_container("web", 137));
+    engine.tell(swarmgate_testkit::engine::killed("web", &labels(), 15));
+    let seen = calls("/containers/cweb/json");
+    until("a look", LIMIT, async || (calls("/containers/cweb/json") > seen).then_some(())).await;
+    engine.quietly(|engine| engine.run_container("web"));
+    engine.quietly(|engine| engine.exit_container("web", 3));
+    engine
+        .tell(json!({"Type": "container", "Action": "die", "Actor": {"ID": "cweb", "Attributes": labels()}}));
+    let crashed = heard(&mut listener, 0).await;
+    assert_eq!((&crashed["title"], &crashed["text"]), (&json!("web crashed"), &json!("exit code 3, run 1")));
+    assert_eq!(crashed["subject"], "docker/web");
+    assert_eq!(heard(&mut listener, 1).await["kind"], "gave_up");
+    engine.update("site", |swarm| {
+        let task = swarm.task("site");
+        task["Status"]["State"] = "failed".into();
+        task["Status"]["ContainerStatus"]["ExitCode"] = 4.into();
+        task["DesiredState"] = "shutdown".into();
+        swarm.add_task("site", "running", "running");
+    });
+    let crashed = heard(&mut listener, 2).await;
+    assert_eq!((&crashed["subject"], &crashed["kind"]), (&json!("swarm/site"), &json!("crashed")));
+    let listed = gate.control("GET", "/v1/services", "").await.1;
+    assert!(!listed.contains("web"), "no game server: {listed}");
+    assert!(
+        !engine.quietly(|engine| engine.calls.iter().any(|call| call.contains("/logs"))),
+        "nobody reads them"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -314,4 +384,79 @@ async fn players_who_come_and_go_are_told_as_mc_router_does() {
         assert_eq!(event["client"]["host"], "127.0.0.1", "{event}");
     }
     assert_eq!(told[0]["backend"], backend.address().to_string());
+}
+
+/// By its stop grace, or by somebody's `kill -9`.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_killed_while_it_saves_is_told() {
+    let site = Site::start().await;
+    let (status, body) = site.gate.control("POST", "/v1/services/mc/sleep?force=true", "").await;
+    assert_eq!(status / 100, 2, "{body}");
+    until("the order", LIMIT, async || {
+        (site.engine.quietly(|swarm| swarm.replicas("mc")) == 0).then_some(())
+    })
+    .await;
+    site.listed().await;
+    site.engine.update("mc", |swarm| {
+        swarm.task("mc")["Status"]["ContainerStatus"]["ExitCode"] = 137.into();
+        swarm.reach("mc", "shutdown");
+    });
+    let alerts = told(&site.alerts, 1).await;
+    assert_eq!(
+        (&alerts[0]["title"], &alerts[0]["kind"]),
+        (&json!("mc was killed while it was stopping"), &json!("killed_saving"))
+    );
+    assert!(alerts[0]["text"].as_str().unwrap().contains("raise stop_grace_period"), "{}", alerts[0]);
+    // One that has saved is told of no more, and is no crash either.
+    site.crash("web", 1).await;
+    assert_eq!(told(&site.alerts, 2).await[1]["title"], "web crashed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_wakes_a_server_can_be_told_that_it_is_ready() {
+    for ready in [true, false] {
+        let home = Home::new();
+        let receiver = Receiver::start(Messenger::Webhook).await;
+        let server = Server::new(&home, "mc", &["READY_DELAY_MS=300"], "wait = \"hold\"");
+        home.write(&Config::of(format!(
+            "[notify]\nready = {ready}\nurls = [\"{}\"]\n{}",
+            receiver.url(),
+            server.table
+        )));
+        let gate = home.start().await;
+        gate.until_state("mc", "asleep").await;
+        let handshake = Handshake::login(763, "mc.example.com");
+        let joined = Client::to(gate.address).join(&handshake, &LoginStart::new("Alex"), LIMIT).await;
+        let (outcome, _player) = joined.unwrap();
+        assert!(matches!(outcome, Outcome::Joined { .. }), "{outcome:?}");
+        if ready {
+            let alerts = told(&receiver, 1).await;
+            assert_eq!((&alerts[0]["title"], &alerts[0]["stage"]), (&json!("mc is ready"), &json!("ready")));
+            assert!(alerts[0]["text"].as_str().unwrap().contains("after it was woken"), "{}", alerts[0]);
+        }
+        // What was to be told is sent before the gate is gone.
+        gate.end(Signal::TERM).await;
+        assert_eq!(receiver.inbox().messages.len(), usize::from(ready), "{}", receiver.text());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_line_of_the_log_says_which_gate_it_is_of() {
+    for (tags, front) in [
+        ("name = \"edge\"\nenvironment = \"test\"", "[edge test] "),
+        ("name = \"edge\"", "[edge] "),
+        ("environment = \"test\"", "[test] "),
+    ] {
+        let home = Home::new();
+        home.write_text(&format!(
+            "listen = [\"{}\"]\nhttp = \"{}\"\ndrain = \"0s\"\n[docker]\nswarm = \"off\"\ncontainers = \"off\"\n\
+             [log]\nlevel = \"debug\"\n{tags}\n[server.mc]\nhosts = \"mc.example\"\naddress = \"127.0.0.1:1\"\n",
+            home.address, home.http
+        ));
+        let gate = home.start().await;
+        gate.control("POST", "/v1/services/mc/wake", "").await;
+        let log = gate.log();
+        let without: Vec<&str> = log.lines().filter(|line| !line.starts_with(front)).collect();
+        assert!(without.is_empty() && log.lines().count() > 3, "{front}: {without:#?}");
+    }
 }

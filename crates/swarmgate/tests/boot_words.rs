@@ -172,7 +172,10 @@ async fn of_a_container_only_what_it_has_said_since_its_start_counts() {
         swarm.alone = true;
         swarm.create_container(container("mc", &json!({"swarmgate.host": "mc.example"})));
     };
-    let lab = Lab::start(create, |engine, config| DockerSource::new(engine, None, config)).await;
+    let lab = Lab::start(create, |engine, config| {
+        DockerSource::new(engine, None, config, Alarm::off(Clock::start()))
+    })
+    .await;
     lab.says("cmc", 3600, "[11:00:00] [Server thread/INFO]: Done (1s)! For help, type \"help\"");
     let _seat = lab.join();
     until("a question", LIMIT, async || (lab.asked() > 1).then_some(())).await;

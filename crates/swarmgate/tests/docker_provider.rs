@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use swarmgate::alarm::Alarm;
+use swarmgate::clock::Clock;
 use swarmgate::engine::Engine;
 use swarmgate::provider::Source;
 use swarmgate::provider::docker::DockerSource;
@@ -103,7 +105,8 @@ fn source(socket: PathBuf, gate: Option<&str>) -> (DockerSource, watch::Sender<A
     let config = swarmgate_core::config::parse("", &[]).unwrap().config;
     let (send, receive) = watch::channel(Arc::new(config));
     let engine = Engine::new(EngineHost::Unix(socket));
-    (DockerSource::new(engine, gate.map(str::to_owned), receive), send)
+    let alarm = Alarm::off(Clock::start());
+    (DockerSource::new(engine, gate.map(str::to_owned), receive, alarm), send)
 }
 
 #[tokio::test]

@@ -16,11 +16,14 @@ use swarmgate::gateway::door::Door;
 use swarmgate::metrics::{Metrics, Scene};
 use swarmgate::notify::webhook::Player;
 use swarmgate::notify::{Note, Notifier, Pace, Tone};
+use swarmgate::telemetry;
 use swarmgate_core::config::notify::Target;
 use swarmgate_testkit::messengers::{Answer, Messenger, Receiver};
 use swarmgate_testkit::wait::until;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 const LIMIT: Duration = Duration::from_secs(20);
 const QUICK: Pace = Pace {
@@ -217,4 +220,40 @@ async fn players_are_told_to_those_who_know_mc_router_and_alerts_are_not() {
     assert_eq!((receiver.inbox().messages.len(), other.text().contains("Alex")), (1, false));
     let told: Value = receiver.inbox().messages[0].clone();
     assert_eq!((told["event"].as_str(), told["backend"].as_str()), (Some("connect"), Some("10.0.0.1:25565")));
+}
+
+/// More than anybody reads, of which one line is far too long, to a messenger that does not answer at first.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_of_warnings_holds_nothing_up_and_arrives_merged_cut_and_counted() {
+    const LINES: u64 = 5000;
+    let receiver = Receiver::start(Messenger::Discord).await;
+    receiver.inbox().answers = [Answer::Hang, Answer::Status(500), Answer::TooMany(0.1), Answer::Cut].into();
+    let lab = Lab::with([receiver.url()], Pace { gather: Duration::from_millis(50), ..QUICK });
+    // The log is the whole process's. What other tests here have to say is left out: they are no part of the gate.
+    let log = "[log]\nname = \"edge\"\nenvironment = \"test\"\n";
+    let log = swarmgate_core::config::parse(log, &[]).unwrap().config.log;
+    tracing_subscriber::registry().with(telemetry::Mirror).init();
+    telemetry::mirror(lab.notifier.clone(), &log);
+    let began = Instant::now();
+    tracing::warn!(target: "swarmgate::test", "{}", "long ".repeat(1000));
+    for number in 1..LINES {
+        tracing::warn!(target: "swarmgate::test", number, "it rains @everyone");
+    }
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(5), "writing a log waits for nobody: {took:?}");
+    let count = |outcome: &str| lab.count("discord", outcome);
+    until("an end of it", LIMIT, async || {
+        (count("sent") + count("dropped") + count("failed") == LINES).then_some(())
+    })
+    .await;
+    assert!(count("dropped") > LINES / 2, "{} dropped", count("dropped"));
+    assert!(count("sent") > 100 && count("failed") == 0, "{} sent", count("sent"));
+    assert_eq!(receiver.inbox().complaints, Vec::<String>::new());
+    let messages = u64::try_from(receiver.inbox().messages.len()).unwrap();
+    assert!(messages < count("sent") / 10, "merged: {messages}");
+    let text = receiver.text();
+    assert!(text.contains("[edge test] WARN it rains") && text.contains("long long"), "{text}");
+    assert!(text.contains("long…") || text.contains("lon…") || text.contains(" …"), "cut: {text}");
+    assert!(!text.contains("a messenger"), "of its own troubles it says nothing: {text}");
+    lab.end().await;
 }

@@ -22,7 +22,7 @@ use self::ends::End;
 use self::network::{Choice, Place};
 use super::swarm::reason;
 use super::{Clocks, KILLED, KILLED_CODE, UNHEALTHY_BEGINS};
-use crate::labels::{self, Labels};
+use crate::labels::{self, Labelled, Labels};
 use crate::publish::{Published, Settings};
 use crate::service::{Endpoint, Running, Service, ServiceId, SourceId, Spec, State};
 
@@ -101,6 +101,11 @@ pub fn labelled(list: &Value) -> Result<Vec<String>, NotAList> {
     Ok(listed(list)?.filter(Listed::is_ours).map(|listed| listed.id).collect())
 }
 
+/// The ids of those that are published and no game servers, from the same answer.
+pub fn published_only(list: &Value) -> Result<Vec<String>, NotAList> {
+    Ok(listed(list)?.filter(Listed::is_published_only).map(|listed| listed.id).collect())
+}
+
 /// What containers ask to be published, from the same answer. A container's name is good on every network it is on that
 /// somebody made.
 pub fn published(list: &Value, defaults: &Settings) -> Result<Vec<Published>, NotAList> {
@@ -121,12 +126,25 @@ fn listed(list: &Value) -> Result<impl Iterator<Item = Listed>, NotAList> {
     Ok(list.iter().filter_map(|one| Listed::deserialize(one).ok()))
 }
 
-/// One of them, inspected; `None` if it is about to be gone.
+/// A game server, inspected; `None` if it is about to be gone.
 pub fn read(inspected: &Value, told: Told, around: Surroundings<'_>) -> Option<Found> {
     let given = inspected.pointer("/Config/Labels").and_then(Value::as_object).into_iter().flatten();
     let given: Labels =
         given.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect();
-    let mut labelled = labels::parse(&given, around.defaults)?;
+    found(inspected, labels::parse(&given, around.defaults)?, told, around)
+}
+
+/// The same of a container that players have nothing to do with: only whether it fares well counts.
+pub fn watch(inspected: &Value, told: Told, around: Surroundings<'_>) -> Option<Found> {
+    let spec = around.defaults.clone();
+    let unlabelled = Labelled { spec, port: 0, network: None, grace: None, problems: Vec::new() };
+    let mut found = found(inspected, unlabelled, told, around)?;
+    // A kill at the end of its stop costs no world, and how it is reached is not the gate's business.
+    found.service.problems.retain(|problem| problem.starts_with(UNHEALTHY_BEGINS));
+    Some(found)
+}
+
+fn found(inspected: &Value, mut labelled: Labelled, told: Told, around: Surroundings<'_>) -> Option<Found> {
     let name = inspected.get("Name").and_then(Value::as_str).unwrap_or_default();
     let (container, not_understood) = match Container::deserialize(inspected) {
         Ok(container) => (container, None),

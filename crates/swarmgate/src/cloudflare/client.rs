@@ -246,7 +246,7 @@ impl Call<'_> {
 
     fn broken(&self, error: reqwest::Error) -> ApiError {
         // It would show the query.
-        self.no_answer(crate::errors::chain(&error.without_url()))
+        self.no_answer(crate::http::why(error))
     }
 }
 

@@ -196,8 +196,7 @@ fn json(post: RequestBuilder, (body, taken): (Value, usize)) -> (RequestBuilder,
 async fn call_once(request: RequestBuilder) -> Outcome {
     let response = match request.send().await {
         Ok(response) => response,
-        // The address is a secret.
-        Err(error) => return Outcome::Failed(crate::errors::chain(&error.without_url())),
+        Err(error) => return Outcome::Failed(crate::http::why(error)),
     };
     let status = response.status();
     if status.is_success() {

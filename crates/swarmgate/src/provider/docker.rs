@@ -29,6 +29,7 @@ use self::stops::Stops;
 use super::pace::Pace;
 use super::told::Told as ToldToPeople;
 use super::{Begun, Source, SourceError};
+use crate::alarm::Alarm;
 use crate::engine::Engine;
 use crate::engine::access::Need;
 use crate::engine::error::EngineError;
@@ -49,15 +50,31 @@ pub struct DockerSource {
     told: ToldToPeople,
     stops: Stops,
     orders: Orders,
+    alarm: Alarm,
     ends: Ends,
     sights: Vec<Sight>,
     /// As listed last.
     known: BTreeMap<Arc<str>, Found>,
 }
 
+/// What the list of all containers says of those with labels for the gate: the ids of the game servers and of the others,
+/// and what is to be published.
+struct Labelled {
+    servers: Vec<String>,
+    published_only: Vec<String>,
+    published: Vec<Published>,
+}
+
+type Read = fn(&Value, Told, Surroundings<'_>) -> Option<Found>;
+
 impl DockerSource {
     /// `container` is the one that the gate runs in, if it runs in one. Must be called inside a runtime.
-    pub fn new(engine: Engine, container: Option<String>, config: watch::Receiver<Arc<Config>>) -> Self {
+    pub fn new(
+        engine: Engine,
+        container: Option<String>,
+        config: watch::Receiver<Arc<Config>>,
+        alarm: Alarm,
+    ) -> Self {
         let stops = Stops::default();
         let seen = stops.clone();
         let news = move |event: &Event| {
@@ -71,6 +88,7 @@ impl DockerSource {
             told: ToldToPeople::default(),
             orders: Orders::default(),
             ends: Ends::default(),
+            alarm,
             sights: Vec::new(),
             known: BTreeMap::new(),
             stops,
@@ -79,17 +97,38 @@ impl DockerSource {
         }
     }
 
-    /// The ids of the game servers, and what is to be published.
-    async fn labelled(&self) -> Result<(Vec<String>, Vec<Published>), SourceError> {
+    async fn labelled(&self) -> Result<Labelled, SourceError> {
         let list = self.engine.get("/containers/json?all=1").await;
         self.engine.access().note(Need::Containers, &list);
         let (list, defaults) = (list?, self.config.borrow().publish_defaults());
-        let read = docker::labelled(&list).and_then(|ids| Ok((ids, docker::published(&list, &defaults)?)));
-        read.map_err(|error| SourceError::Unwilling(error.to_string()))
+        let read = || {
+            Ok(Labelled {
+                servers: docker::labelled(&list)?,
+                published_only: docker::published_only(&list)?,
+                published: docker::published(&list, &defaults)?,
+            })
+        };
+        read().map_err(|error: docker::NotAList| SourceError::Unwilling(error.to_string()))
+    }
+
+    /// How those fare that are no game servers. What cannot be read of one of them is no trouble to players.
+    async fn watched(&self, ids: &[String], began: Instant, now: Moment) -> Vec<Found> {
+        let mut watched = Vec::new();
+        for id in ids {
+            let looked = self.look(id, docker::watch, began, now).await;
+            watched.extend(looked.ok().flatten());
+        }
+        watched
     }
 
     /// One container as it is now; `None` if it is gone.
-    async fn look(&self, id: &str, began: Instant, now: Moment) -> Result<Option<Found>, SourceError> {
+    async fn look(
+        &self,
+        id: &str,
+        read: Read,
+        began: Instant,
+        now: Moment,
+    ) -> Result<Option<Found>, SourceError> {
         let inspected = self.engine.get(&format!("/containers/{id}/json")).await;
         self.engine.access().note(Need::Container, &inspected);
         let inspected = match inspected {
@@ -110,7 +149,7 @@ impl DockerSource {
             },
             clocks: Clocks { moment: now + began.elapsed(), wall: self.engine.now() },
         };
-        Ok(docker::read(&inspected, told, around))
+        Ok(read(&inspected, told, around))
     }
 
     /// The one that the engine cannot tell about now, as it was known, so that the others need not suffer.
@@ -133,7 +172,7 @@ impl DockerSource {
     async fn write(&mut self, name: &str, up: bool, now: Moment) -> Result<(), SourceError> {
         let gone = || SourceError::NoSuchService(name.to_owned());
         let known = self.known.get(name).ok_or_else(gone)?;
-        let found = self.look(&known.id, Instant::now(), now).await?.ok_or_else(gone)?;
+        let found = self.look(&known.id, docker::read, Instant::now(), now).await?.ok_or_else(gone)?;
         let act = if up { found.up() } else { found.down() };
         let Some(act) = act.map_err(SourceError::Unwilling)? else { return Ok(()) };
         if !up && found.run != known.run {
@@ -152,7 +191,7 @@ impl DockerSource {
             Err(EngineError::NotThere { .. }) => Err(gone()),
             Err(error @ EngineError::NoAnswer { .. }) => {
                 // It may have been done all the same.
-                match self.look(&found.id, Instant::now(), now).await {
+                match self.look(&found.id, docker::read, Instant::now(), now).await {
                     Ok(Some(after)) if up && after.up() == Ok(None) => Ok(()),
                     Ok(_) | Err(_) => Err(error.into()),
                 }
@@ -172,23 +211,26 @@ impl Source for DockerSource {
     async fn list(&mut self, now: Moment) -> Result<Snapshot, SourceError> {
         let began = Instant::now();
         self.config.mark_unchanged();
-        let (ids, published) = self.labelled().await?;
+        let Labelled { servers: ids, published_only, published } = self.labelled().await?;
         if !ids.is_empty() {
             self.try_calls().await;
             self.own.network(&self.engine).await;
         }
-        self.stops.keep(&ids);
+        self.stops.keep(ids.iter().chain(&published_only));
         self.orders.reap();
         let mut found = Vec::new();
         for id in &ids {
-            match self.look(id, began, now).await {
+            match self.look(id, docker::read, began, now).await {
                 Err(SourceError::Engine(error @ EngineError::Refused { .. })) if !error.is_forbidden() => {
                     found.extend(self.unknown(id, error.to_string()));
                 }
                 looked => found.extend(looked?),
             }
         }
-        self.sights = self.ends.saw(&found);
+        if self.alarm.is_on() {
+            let watched = self.watched(&published_only, began, now).await;
+            self.sights = self.ends.saw(found.iter().chain(&watched));
+        }
         self.told.tell(found.iter().map(|found| &found.service));
         self.pace.saw(found.iter().map(|found| &found.service), now + began.elapsed());
         let services = found.iter().map(|found| found.service.clone()).collect();

@@ -27,6 +27,7 @@ pub fn mirror(notifier: Notifier, log: &Log) {
     }
 }
 
+/// What is logged goes through it.
 #[derive(Debug)]
 pub struct Mirror;
 

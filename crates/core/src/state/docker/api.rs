@@ -161,6 +161,11 @@ impl Listed {
         self.is_on_its_own() && self.labels.keys().any(|key| labels::is_for_a_game(key))
     }
 
+    /// Whether it asks to be published and is no game server.
+    pub(super) fn is_published_only(&self) -> bool {
+        self.is_on_its_own() && !self.is_ours() && self.labels.keys().any(|key| labels::is_ours(key))
+    }
+
     /// Neither a task of a Swarm nor about to be another's.
     pub(super) fn is_on_its_own(&self) -> bool {
         !self.labels.contains_key("com.docker.swarm.service.id") && !self.is_a_replacement()
@@ -184,6 +189,15 @@ impl Container {
     pub(super) fn restarts_used_up(&self) -> Option<u64> {
         let most = self.host_config.restart_policy.maximum_retry_count;
         (most > 0 && self.restart_count >= most).then_some(self.restart_count)
+    }
+
+    /// Which run the last one was since somebody started it. Docker counts a restart as soon as it has decided on it.
+    pub(super) fn last_run(&self, is_started_again: bool) -> String {
+        let run = if is_started_again { self.restart_count } else { self.restart_count.saturating_add(1) };
+        match self.host_config.restart_policy.maximum_retry_count {
+            0 => format!("run {run}"),
+            most => format!("run {run} of {}", most.saturating_add(1)),
+        }
     }
 
     pub(super) fn compose_project(&self) -> Option<&str> {

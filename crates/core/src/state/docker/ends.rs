@@ -50,6 +50,8 @@ impl End {
             | State::Stopping
             | State::Unknown { .. } => return None,
         };
+        let is_started_again = !matches!(state, State::Failed { .. });
+        let what = format!("{what}, {}", container.last_run(is_started_again));
         Some(Self { kind, what, at, restarts: container.restart_count })
     }
 }
@@ -63,7 +65,7 @@ pub struct Ends {
 
 impl Ends {
     /// All of `found`, with what has happened since the last one. What was over before the first is not told.
-    pub fn saw(&mut self, found: &[Found]) -> Vec<Sight> {
+    pub fn saw<'a>(&mut self, found: impl IntoIterator<Item = &'a Found>) -> Vec<Sight> {
         let before = self.known.take();
         let mut known = BTreeMap::new();
         let mut sights = Vec::new();

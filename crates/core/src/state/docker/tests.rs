@@ -1,4 +1,5 @@
 use super::*;
+use crate::alert::Kind;
 use crate::moment::Moment;
 use serde_json::json;
 
@@ -218,6 +219,7 @@ fn what_is_only_published_is_no_game_server() {
         {"Id": "3", "Names": ["/mc"], "Labels": {"swarmgate.host": "mc.example"}},
     ]);
     assert_eq!(labelled(&list), Ok(vec!["3".to_owned()]));
+    assert_eq!(published_only(&list), Ok(vec!["1".to_owned()]));
     let published = published(&list, &Settings::default()).unwrap();
     let [web] = published.as_slice() else { panic!("{published:?}") };
     assert_eq!((web.service.to_string(), web.publications.len()), ("docker/web".to_owned(), 1));
@@ -257,8 +259,56 @@ fn one_that_is_being_removed_is_gone() {
 }
 
 #[test]
+fn of_what_is_only_published_crashes_count_and_kills_do_not() {
+    let clocks = Clocks { moment: Moment::START, wall: NOW.parse().unwrap() };
+    let (defaults, grace) = (Spec::default(), Duration::from_secs(60));
+    let around = Surroundings { defaults: &defaults, network: None, grace, place: Place::Machine, clocks };
+    let sight = |state: Value, told: Told| {
+        let mut container = container(state, json!({"RestartPolicy": {"Name": "no"}}));
+        container["Config"]["Labels"] = json!({"swarmgate.publish.host": "a.example.com"});
+        assert_eq!(read(&container, told, around), None);
+        let found = watch(&container, told, around).unwrap();
+        let mut ends = ends::Ends::default();
+        ends.saw(&[]);
+        ends.saw(&[found]).remove(0).troubles
+    };
+    let exited =
+        |code: i64| json!({"Status": "exited", "ExitCode": code, "StartedAt": STARTED, "FinishedAt": NOW});
+    let crashed = sight(exited(1), Told::default());
+    let kinds: Vec<Kind> = crashed.iter().map(|trouble| trouble.kind).collect();
+    assert_eq!(kinds, [Kind::Crashed, Kind::GaveUp]);
+    assert_eq!(crashed[0].what, "exit code 1, run 4");
+    assert_eq!(sight(exited(137), stop(STARTED)), [], "stopped, and nothing to save");
+    let running = json!({"Status": "running", "StartedAt": STARTED});
+    assert_eq!(sight(running, Told::default()), [], "it listens where it likes");
+    let health = json!({"Status": "unhealthy", "Log": []});
+    let unhealthy = json!({"Status": "running", "StartedAt": STARTED, "Health": health});
+    assert_eq!(sight(unhealthy, Told::default())[0].kind, Kind::Unhealthy);
+}
+
+#[test]
+fn an_end_says_which_run_it_was() {
+    for (status, policy, restarts, most, run) in [
+        ("exited", "no", 0, 0, "run 1"),
+        ("exited", "on-failure", 3, 3, "run 4 of 4"),
+        // Docker has counted the restart that is to come.
+        ("restarting", "always", 1, 0, "run 1"),
+        ("restarting", "on-failure", 3, 3, "run 3 of 4"),
+    ] {
+        let policy = json!({"RestartPolicy": {"Name": policy, "MaximumRetryCount": most}});
+        let state = json!({"Status": status, "ExitCode": 1, "StartedAt": STARTED, "FinishedAt": NOW});
+        let mut container = container(state, policy);
+        container["RestartCount"] = restarts.into();
+        let mut ends = ends::Ends::default();
+        ends.saw(&[]);
+        let what = ends.saw(&[look(&container, Told::default())])[0].troubles[0].what.clone();
+        assert_eq!(what, format!("exit code 1, {run}"), "{status} {restarts}");
+    }
+}
+
+#[test]
 fn an_end_that_nobody_asked_for_is_told_once() {
-    use crate::alert::{Condition, Kind, When};
+    use crate::alert::{Condition, When};
 
     let mut ends = ends::Ends::default();
     let mut saw = |state: Value, restarts: u64, told: Told| {

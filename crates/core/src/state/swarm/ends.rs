@@ -234,17 +234,29 @@ fn on_node(task: &Task, nodes: &[Node]) -> Option<String> {
     (!name.is_empty()).then(|| format!("on node {name}"))
 }
 
-/// `run 2 of 4`, where Swarm starts it so often only. It keeps the records of those runs whatever its history limit.
+/// `run 2 of 4` where Swarm starts it so often only: then it keeps the records of those runs whatever its history limit.
+/// Without a limit it has forgotten the first ones of a long loop, and nothing is said of the very first.
 fn attempt(task: &Task, tasks: &[Task]) -> Option<String> {
-    let policy = task.spec.as_ref()?.restart_policy.as_ref()?;
-    let most = policy.max_attempts.filter(|most| *most > 0)?;
+    let policy = task.spec.as_ref().and_then(|spec| spec.restart_policy.as_ref());
+    let most = policy.and_then(|policy| policy.max_attempts).filter(|most| *most > 0);
     // A global service has one task a node instead of numbered ones.
     let place = |task: &Task| if task.slot == 0 { task.node_id.clone() } else { task.slot.to_string() };
+    let ended_by_itself =
+        |state: &TaskState| matches!(state, TaskState::Failed | TaskState::Rejected | TaskState::Complete);
     let is_run = |other: &&Task| {
-        place(other) == place(task) && other.status.state.is_terminal() && other.created_at <= task.created_at
+        let state = &other.status.state;
+        place(other) == place(task)
+            // Otherwise it is of an earlier version of the service.
+            && other.spec == task.spec
+            && ended_by_itself(state)
+            && other.created_at <= task.created_at
     };
     let run = u64::try_from(tasks.iter().filter(is_run).count()).ok()?;
-    (run <= most + 1).then(|| format!("run {run} of {}", most + 1))
+    match most {
+        Some(most) if run <= most + 1 => Some(format!("run {run} of {}", most + 1)),
+        Some(_) | None if run > 1 => Some(format!("run {run} at least")),
+        Some(_) | None => None,
+    }
 }
 
 #[cfg(test)]
@@ -322,6 +334,39 @@ mod tests {
             ("rejected", 0, "assigned node no longer meets constraints", none()),
         ] {
             assert_eq!(told(state, code, err, hints), None, "{state} {code}");
+        }
+    }
+
+    #[test]
+    fn a_run_is_counted_among_those_of_its_place_and_version() {
+        let run = |id: &str, state: &str, at: u32, attempts: Value| {
+            let mut run = task("mc", state, "shutdown");
+            run["ID"] = id.into();
+            run["CreatedAt"] = format!("2026-01-01T11:00:{at:02}Z").into();
+            run["Status"]["ContainerStatus"]["ExitCode"] = 1.into();
+            run["Spec"] =
+                json!({"RestartPolicy": {"MaxAttempts": attempts}, "ContainerSpec": {"Image": "game"}});
+            run
+        };
+        for (attempts, says) in
+            [(json!(3), ", run 2 of 4"), (json!(0), ", run 2 at least"), (json!(null), ", run 2 at least")]
+        {
+            let mut earlier = run("earlier", "failed", 1, attempts.clone());
+            earlier["Spec"]["ContainerSpec"]["Image"] = "another".into();
+            let mut elsewhere = run("elsewhere", "failed", 2, attempts.clone());
+            elsewhere["Slot"] = 7.into();
+            let runs = vec![
+                earlier,
+                elsewhere,
+                run("updated", "shutdown", 3, attempts.clone()),
+                run("first", "failed", 4, attempts.clone()),
+            ];
+            let mut ends = Ends::default();
+            saw(&mut ends, Hints::default(), true, &survey(1, runs.clone()));
+            let second = [runs, vec![run("second", "failed", 5, attempts.clone())]].concat();
+            let sights = saw(&mut ends, Hints::default(), true, &survey(1, second));
+            let crash = sights[0].troubles.iter().find(|trouble| trouble.kind == Kind::Crashed).unwrap();
+            assert!(crash.what.ends_with(says), "{attempts}: {}", crash.what);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Which containers were told to stop, by the gate or by others, and how they ended: Docker forgets the one, and the
 //! other as soon as it has started a container again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
@@ -51,7 +51,8 @@ impl Stops {
     }
 
     /// Forgets all but these.
-    pub fn keep(&self, ids: &[String]) {
+    pub fn keep<'a>(&self, ids: impl Iterator<Item = &'a String>) {
+        let ids: BTreeSet<&String> = ids.collect();
         self.lock().retain(|id, _| ids.contains(id));
     }
 
@@ -79,7 +80,7 @@ mod tests {
             let event = Event { kind: kind.into(), action: action.into(), id: "c".into(), time, attributes };
             stops.see(&event);
             assert_eq!(stops.of("c").told, time.filter(|_| is_a_stop), "{event:?}");
-            stops.keep(&[]);
+            stops.keep([].iter());
             assert_eq!(stops.of("c"), Heard::default());
         }
     }
