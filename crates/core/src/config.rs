@@ -46,6 +46,8 @@ use crate::fleet::Policy;
 use crate::publish::Settings;
 use crate::service::{Clients, Spec};
 
+/// Instead of a value that there is not to be.
+const OFF: &str = "off";
 /// Where Mojang's session server is.
 const MOJANG: &str = "https://sessionserver.mojang.com";
 
@@ -54,7 +56,10 @@ const MOJANG: &str = "https://sessionserver.mojang.com";
 pub struct Config {
     /// At least one.
     pub listeners: Vec<Listener>,
+    /// For what local servers need, and for what is kept.
     pub data_dir: PathBuf,
+    /// Whether anything outlives the gate.
+    pub keeps: bool,
     pub control: PathBuf,
     /// Where health, metrics and the API are served over TCP, if anywhere.
     pub http: Option<SocketAddr>,
@@ -234,11 +239,15 @@ fn read(mut root: Section<'_, '_>) -> Config {
         publish::read_all(&mut root, &cloudflare.as_ref().map(Cloudflare::defaults).unwrap_or_default());
     let notify = Notify::read(root.section("notify"));
     let (defaults, servers) = server::read(&mut root, &listening);
-    let data_dir = root.path("data_dir").unwrap_or_else(|| "swarmgate-data".into());
+    let data_dir = root.path("data_dir");
+    let keeps = data_dir.as_deref() != Some(Path::new(OFF));
+    let data_dir = data_dir.filter(|_| keeps).unwrap_or_else(|| "swarmgate-data".into());
+    let control = if keeps { data_dir.join("control.sock") } else { "swarmgate.sock".into() };
     let config = Config {
         listeners,
-        control: root.path("control").unwrap_or_else(|| data_dir.join("control.sock")),
+        control: root.path("control").unwrap_or(control),
         data_dir,
+        keeps,
         http: root.text("http", http).unwrap_or_else(|| Some(SocketAddr::from(([127, 0, 0, 1], 9250)))),
         api: Api::read(root.section("api")),
         on_exit: root
@@ -262,11 +271,16 @@ fn read(mut root: Section<'_, '_>) -> Config {
         servers,
     };
     // Whoever has a token can make routes, and who has a tunnel may want nothing else.
-    let is_meant =
-        config.api.tokens_file.is_some() || config.api.token.is_some() || config.cloudflare.is_some();
+    let is_meant = config.api.has_tokens() || config.cloudflare.is_some();
     if config.servers.is_empty() && config.docker.swarm == Use::Off && !is_meant {
         let fix = "add a [server.NAME] for each of your servers";
         root.warning("", Fault::new("there is no server, so every hostname is unknown", fix));
+    }
+    if !keeps && config.servers.iter().any(|server| matches!(server.kind, Kind::Process(_))) {
+        let fix = "write a path there, or start the servers by other means";
+        let what =
+            format!("{OFF:?}, but servers with a command need a place for their output and their keepers");
+        root.problem("data_dir", Fault::new(what, fix));
     }
     if !config.published.is_empty() && config.cloudflare.is_none() && !root.has("cloudflare") {
         let fix = "write a [cloudflare] with account, tunnel and token_file";
@@ -363,7 +377,7 @@ fn session_server(text: &str) -> Result<String, Fault> {
 }
 
 fn http(text: &str) -> Result<Option<SocketAddr>, Fault> {
-    if text == "off" {
+    if text == OFF {
         return Ok(None);
     }
     value::socket_address(text)

@@ -95,6 +95,13 @@ impl HostPattern {
             None => without_wildcard(text).map(Self::Exact),
         }
     }
+
+    pub fn matches(&self, name: &HostName) -> bool {
+        match self {
+            Self::Exact(exact) => exact == name,
+            Self::Below(suffix) => name.above().any(|above| above == suffix.as_str()),
+        }
+    }
 }
 
 impl fmt::Display for HostPattern {

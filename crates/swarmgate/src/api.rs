@@ -84,9 +84,10 @@ impl Api {
             let layer = from_fn_with_state((Arc::clone(&guard), scope), guard::require);
             described(endpoints.route_layer(layer), &[Some(scope)])
         };
+        let named = from_fn_with_state(Arc::clone(&guard), guard::require_name);
         let if_set = from_fn_with_state(Arc::clone(&guard), guard::require_for_metrics);
         let (pages, document) = OpenApiRouter::with_openapi(openapi::frame())
-            .merge(described(pages::open(), &[]))
+            .merge(described(pages::open().route_layer(named), &[]))
             .merge(described(pages::metrics().route_layer(if_set), &[None, Some(Scope::Read)]))
             .merge(scoped(read(), Scope::Read))
             .merge(scoped(operate(), Scope::Operate))

@@ -39,7 +39,7 @@ use crate::provider::swarm::update::{SwarmEngine, Updater};
 use crate::provider::watch as sources;
 use crate::provider::{self, Source};
 use crate::settings::{self, Origin};
-use crate::store::Store;
+use crate::store::{Store, place};
 use crate::telemetry;
 
 /// How the gate is told to end.
@@ -57,7 +57,8 @@ pub async fn run(origin: Origin, checked: Checked, stop: Stop) -> anyhow::Result
     settings::warn(&checked.warnings);
     let config = Arc::new(checked.config);
     raise_descriptor_limit(config.limits.connections_total);
-    let store = Store::open(&config.data_dir)?;
+    let store = if config.keeps { Store::open(&config.data_dir)? } else { Store::in_memory() };
+    place::warn(&config);
     let players = bind_all(&config)?;
     let control_socket = api::bind_control(&config.control)?;
     let http = match config.http {
@@ -65,7 +66,7 @@ pub async fn run(origin: Origin, checked: Checked, stop: Stop) -> anyhow::Result
         None => None,
     };
     let (new_tokens, tokens) = watch::channel(Arc::new(Tokens::load(&config.api)?));
-    tokens::warn(&config.api);
+    tokens::warn(&config.api, &tokens.borrow());
 
     let tasks = TaskTracker::new();
     let connections = TaskTracker::new();

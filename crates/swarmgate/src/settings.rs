@@ -171,7 +171,7 @@ fn publish(checked: Checked, config: &watch::Sender<Arc<Config>>, file: &Path) {
         if changed {
             if addresses(current) != addresses(&new)
                 || current.http != new.http
-                || current.data_dir != new.data_dir
+                || (current.keeps, &current.data_dir) != (new.keeps, &new.data_dir)
                 || current.control != new.control
                 || current.log != new.log
                 || current.notify != new.notify

@@ -5,6 +5,7 @@
 
 mod file;
 mod layout;
+pub mod place;
 #[cfg(test)]
 mod tests;
 

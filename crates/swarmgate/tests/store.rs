@@ -48,7 +48,7 @@ fn numbers(store: &Store) -> BTreeMap<String, u64> {
 
 #[test]
 fn whatever_was_acknowledged_survives_a_kill() {
-    let rounds = if std::env::var_os("SWARMGATE_LONG").is_some() { 100 } else { 5 };
+    let rounds = 100;
     let directory = tempfile::tempdir().unwrap();
     let mut last = None;
     for round in 0..rounds {
@@ -378,3 +378,39 @@ async fn a_full_disk_costs_a_warning_and_is_made_good_when_there_is_room() {
 }
 
 const PROTOCOL: i32 = 767;
+
+#[tokio::test]
+async fn a_gate_without_a_data_directory_says_what_that_costs_and_leaves_nothing_behind() {
+    let home = Home::new();
+    let servers = "[server.hub]\naddress = \"127.0.0.1:1\"\nhosts = [\"hub.example.com\"]\n";
+    home.write(&Config::of(servers).top("data_dir = \"off\""));
+    let socket = home.path().join("swarmgate.sock");
+    let ask = async |method: &str, path: &str, body: &str| {
+        swarmgate_testkit::lab::request(&socket, method, path, serde_json::from_str(body).ok().as_ref())
+            .await
+            .unwrap()
+    };
+    for run in 1..=2 {
+        let gate = home.start().await;
+        let log = gate.log();
+        for part in ["data_dir is \"off\"", "pins", "routes", "boot times", "a path keeps all of that"] {
+            assert!(log.contains(part), "{part}: {log}");
+        }
+        let routes = ask("GET", "/routes", "").await;
+        assert_eq!((run, routes.body["made.example.com"].is_null()), (run, true), "{routes:?}");
+        let made =
+            ask("POST", "/routes", r#"{"serverAddress": "made.example.com", "backend": "192.0.2.7:25565"}"#);
+        assert_eq!(made.await.status / 100, 2);
+        assert_eq!(ask("GET", "/routes", "").await.body["made.example.com"]["origin"], "api");
+        assert!(!gate.metrics().await.contains("swarmgate_store_ok"), "there is none that could be well");
+        gate.end(Signal::TERM).await;
+    }
+    assert!(!home.path().join("swarmgate-data").exists());
+
+    let server = Server::new(&home, "mc", &[], "");
+    home.write(&Config::of(server.table).top("data_dir = \"off\""));
+    let output = home.command(&["check"]).output().await.unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("data_dir") && said.contains("servers with a command need a place"), "{said}");
+}

@@ -9,6 +9,7 @@ use ipnet::IpNet;
 use super::problem::Fault;
 use super::reader::Section;
 use super::value;
+use crate::name::HostPattern;
 use crate::throttle::Rate;
 
 /// `[api]`.
@@ -18,10 +19,14 @@ pub struct Api {
     pub tokens_file: Option<PathBuf>,
     /// One that may operate, beside those of the file.
     pub token: Option<Token>,
+    /// The same in a file of its own.
+    pub token_file: Option<PathBuf>,
     /// Whether the metrics need a token, too.
     pub metrics_need_token: bool,
     /// Whose word is believed about whom they speak for.
     pub trusted_proxies: Vec<IpNet>,
+    /// Further names of the API on the machine's own address, for those pages that need no token.
+    pub hosts: Vec<HostPattern>,
     /// Requests per source.
     pub rate: Rate,
     /// Requests per source with a token that is none.
@@ -65,8 +70,10 @@ impl Default for Api {
         Self {
             tokens_file: None,
             token: None,
+            token_file: None,
             metrics_need_token: false,
             trusted_proxies: Vec::new(),
+            hosts: Vec::new(),
             rate: Rate { burst: 200, every: Duration::from_millis(50) },
             failures: Rate { burst: 10, every: Duration::from_secs(10) },
         }
@@ -76,11 +83,17 @@ impl Default for Api {
 impl Api {
     pub(super) fn read(mut section: Section<'_, '_>) -> Self {
         let base = Self::default();
+        let token = section.text("token", |text| Token::alone("api.token", text));
+        if let Some((_, Some(weak))) = &token {
+            section.warning("token", weak.clone());
+        }
         let api = Self {
             tokens_file: section.path("tokens_file"),
-            token: section.text("token", |text| Token::new("api.token", Scope::Operate, text.trim())),
+            token: token.map(|(token, _)| token),
+            token_file: section.path("token_file"),
             metrics_need_token: section.boolean("metrics_need_token").unwrap_or(base.metrics_need_token),
             trusted_proxies: section.list("trusted_proxies", value::network).unwrap_or_default(),
+            hosts: section.list("hosts", value::host_pattern).unwrap_or_default(),
             rate: section.rate("rate", "burst", base.rate),
             failures: section.rate("failure_rate", "failure_burst", base.failures),
         };
@@ -89,7 +102,7 @@ impl Api {
             section
                 .warning("trusted_proxies", Fault::new(what, "list the proxies in front of the gate only"));
         }
-        if api.metrics_need_token && api.tokens_file.is_none() && api.token.is_none() {
+        if api.metrics_need_token && !api.has_tokens() {
             let fix = "write tokens_file = \"...\" with a file of tokens";
             section.warning("metrics_need_token", Fault::new("there is no token, so nobody gets them", fix));
         }
@@ -97,18 +110,46 @@ impl Api {
         api
     }
 
+    /// Whether anybody may ask anything over TCP, as far as the configuration says.
+    pub fn has_tokens(&self) -> bool {
+        self.token.is_some() || self.token_file.is_some() || self.tokens_file.is_some()
+    }
+
     /// With every path relative to `directory`.
     pub(super) fn beside(&mut self, directory: &Path) {
-        self.tokens_file = self.tokens_file.take().map(|path| directory.join(path));
+        for file in [&mut self.tokens_file, &mut self.token_file] {
+            *file = file.take().map(|path| directory.join(path));
+        }
     }
 }
 
 impl Token {
     /// As many characters as make guessing hopeless.
-    pub const SHORTEST: usize = 24;
+    const SHORTEST: usize = 24;
+    /// Of one that has come along from elsewhere.
+    const SHORTEST_ALONE: usize = 8;
     const LONGEST: usize = 512;
     const MOST: usize = 1000;
     const MAKE_ONE: &'static str = "`openssl rand -hex 32` makes a good one";
+
+    /// One that may operate and stands for itself, as swarmctl's did: it need not be as good as those of a file are, and
+    /// why it is not is said.
+    ///
+    /// # Errors
+    /// What is wrong with it, without the token.
+    pub fn alone(name: &str, secret: &str) -> Result<(Self, Option<Fault>), Fault> {
+        let secret = secret.trim();
+        let weak = match Self::new(name, Scope::Operate, secret) {
+            Ok(token) => return Ok((token, None)),
+            Err(weak) => weak,
+        };
+        let could_be_sent = secret.bytes().all(|byte| byte.is_ascii_graphic());
+        if secret.len() < Self::SHORTEST_ALONE || secret.len() > Self::LONGEST || !could_be_sent {
+            return Err(weak);
+        }
+        let weak = Fault { what: format!("{}, and can be guessed sooner or later", weak.what), ..weak };
+        Ok((Self { name: name.to_owned(), scope: Scope::Operate, secret: secret.to_owned() }, Some(weak)))
+    }
 
     /// A fault does not repeat the secret.
     fn new(name: &str, scope: Scope, secret: &str) -> Result<Self, Fault> {
@@ -196,6 +237,34 @@ mod tests {
         assert_eq!(format!("{tokens:?}"), "[grafana read ***, ann@home operate ***]");
         assert_eq!(tokens[1].secret, format!("{GOOD}-._~+/="));
         assert_eq!(Token::parse_lines("\n# nobody\n").unwrap(), []);
+    }
+
+    #[test]
+    fn one_that_comes_along_may_be_weak_and_that_is_said() {
+        let long = "x".repeat(513);
+        for (secret, weak, taken) in [
+            (GOOD, None, true),
+            ("changeme", Some("fewer than 24 characters"), true),
+            ("  pa$$word!  ", Some("fewer than 24 characters"), true),
+            ("0123456789abcdef0123456!", Some("other characters"), true),
+            ("changem", Some("fewer than 24 characters"), false),
+            ("change me now", Some("fewer than 24 characters"), false),
+            ("0123456789abcdef01234567\u{e4}", Some("other characters"), false),
+            (&long, Some("more than 512"), false),
+        ] {
+            let (token, said) = match Token::alone("me", secret) {
+                Ok((token, fault)) => (Some(token), fault),
+                Err(fault) => (None, Some(fault)),
+            };
+            assert_eq!(token.map(|token| token.secret), taken.then(|| secret.trim().to_owned()), "{secret}");
+            let said = said.map(|fault| format!("{}; {}", fault.what, fault.fix));
+            assert_eq!(said.is_some(), weak.is_some(), "{secret}: {said:?}");
+            let said = said.unwrap_or_default();
+            assert!(
+                said.contains(weak.unwrap_or_default()) && !said.contains(secret.trim()),
+                "{secret}: {said}"
+            );
+        }
     }
 
     #[test]

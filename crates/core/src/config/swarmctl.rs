@@ -48,7 +48,14 @@ const fn plain(name: &'static str, key: &'static str, about: &'static str) -> Va
 pub const VARIABLES: &[Variable] = &[
     plain(ENTRY, "cloudflare.tunnel", ""),
     plain("CLOUDFLARE_ACCOUNT_ID", "cloudflare.account", ""),
-    plain("AUTH_TOKEN", "api.token", "May operate. It must have 24 characters at least."),
+    Variable {
+        file_key: Some("api.token_file"),
+        ..plain(
+            "AUTH_TOKEN",
+            "api.token",
+            "May operate. With fewer than 24 characters it is warned about, with fewer than 8 refused.",
+        )
+    },
     Variable {
         file_key: Some("cloudflare.key_file"),
         ..plain(
@@ -368,6 +375,24 @@ mod tests {
             "the token goes first"
         );
         assert_eq!(config.log.environment.as_deref(), Some("production"));
+    }
+
+    /// Nobody's players are kept out for it.
+    #[test]
+    fn a_short_password_is_taken_and_warned_about_and_a_file_is_read_when_it_is_needed() {
+        let checked = configured(&[TUNNEL, ACCOUNT, TOKEN, ("AUTH_TOKEN", "pa$$word")], "");
+        assert_eq!(checked.config.api.token.unwrap().secret, "pa$$word");
+        let [warning] = checked.warnings.as_slice() else { panic!("{:?}", checked.warnings) };
+        let warning = warning.to_string();
+        let says = ["AUTH_TOKEN", "fewer than 24 characters", "openssl rand"];
+        assert!(says.iter().all(|part| warning.contains(part)) && !warning.contains("pa$$"), "{warning}");
+        for (name, value) in [("AUTH_TOKEN", "/run/secrets/t"), ("AUTH_TOKEN_FILE", "/run/secrets/t")] {
+            let api = configured(&[TUNNEL, ACCOUNT, TOKEN, (name, value)], "").config.api;
+            assert_eq!((api.token_file, api.token), (Some("/run/secrets/t".into()), None), "{name}");
+        }
+        let refused =
+            parse("", &given(&[TUNNEL, ACCOUNT, TOKEN, ("AUTH_TOKEN", "short")]).overrides).unwrap_err();
+        assert!(refused[0].to_string().starts_with("AUTH_TOKEN: "), "{refused:?}");
     }
 
     #[test]

@@ -142,6 +142,7 @@ fn paths_are_relative_to_the_file() {
         ("", "/etc/gate/swarmgate-data", "/etc/gate/swarmgate-data/control.sock"),
         ("data_dir = '/var/gate'\n", "/var/gate", "/var/gate/control.sock"),
         ("data_dir = 'd'\ncontrol = 'c'\n", "/etc/gate/d", "/etc/gate/c"),
+        ("data_dir = './off'\n", "/etc/gate/./off", "/etc/gate/./off/control.sock"),
     ] {
         let config = checked(&format!("{top}{servers}"), &[]).config.beside(Path::new("/etc/gate"));
         assert_eq!(config.data_dir, Path::new(data_dir));

@@ -70,6 +70,7 @@ codes! {
     NotAnApiRoute "not_an_api_route" CONFLICT "The route comes from labels or the configuration file; it is removed there."
     TooManyRoutes "too_many_routes" CONFLICT "There are as many routes of the API as there may be."
     TooLarge "too_large" PAYLOAD_TOO_LARGE "The body is larger than 64 KiB."
+    WrongHost "wrong_host" MISDIRECTED_REQUEST "The header `Host` has another name than those that `[api] hosts` allows."
     TooManyRequests "too_many_requests" TOO_MANY_REQUESTS "More requests than `[api] rate` allows."
     TooManyFailures "too_many_failures" TOO_MANY_REQUESTS "More wrong tokens than `[api] failure_rate` allows."
     Internal "internal" INTERNAL_SERVER_ERROR "A fault of the gate; its log says more."

@@ -106,6 +106,17 @@ pub async fn require_for_metrics(
     if guard.configs.borrow().api.metrics_need_token {
         return require(State((guard, Scope::Read)), request, next).await;
     }
+    require_name(State(guard), request, next).await
+}
+
+/// For pages without a token. A page from elsewhere, in a browser on this machine, may have given a name of its own this
+/// machine's address (DNS rebinding): then it could read what is meant for the machine alone.
+pub async fn require_name(
+    State(guard): State<Arc<Guard>>,
+    request: Request,
+    next: Next,
+) -> Result<Response, Refused> {
+    guard.named(&request)?;
     Ok(next.run(request).await)
 }
 
@@ -136,6 +147,26 @@ impl Guard {
             Refused::new(Code::TooManyRequests, "too many requests from this address; try again later")
                 .retry_after(wait)
         })
+    }
+
+    fn named(&self, request: &Request) -> Result<(), Refused> {
+        let config = self.configs.borrow();
+        let is_here_only = config.http.is_some_and(|address| address.ip().is_loopback());
+        let by_proxy = |peer: &IpAddr| config.api.trusted_proxies.iter().any(|proxy| proxy.contains(peer));
+        let is_checked = match request.extensions().get::<Caller>() {
+            Some(Caller::Peer(peer)) => is_here_only && !by_proxy(peer),
+            Some(Caller::Owner) | None => false,
+        };
+        let Some(name) = request.headers().get(header::HOST).filter(|_| is_checked) else { return Ok(()) };
+        let name = name.to_str().unwrap_or_default();
+        if caller::is_here(name, &config.api.hosts) {
+            return Ok(());
+        }
+        let message = format!(
+            "this page is for its own machine, by `localhost` or an address, and not by the name {name:?}; if that is \
+             meant, write it in `hosts` of `[api]`"
+        );
+        Err(Refused::new(Code::WrongHost, message))
     }
 
     fn asker(&self, request: &Request) -> Result<Asker, Refused> {

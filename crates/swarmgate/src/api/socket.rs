@@ -24,7 +24,7 @@ pub enum ControlError {
         "{0} is in the place of the control socket and is none; move it, or set `control` to another path"
     )]
     NotASocket(String),
-    #[error("cannot make the control socket {path}")]
+    #[error("cannot make the control socket {path}; `control` may be another path")]
     Other { path: String, source: io::Error },
 }
 

@@ -19,6 +19,9 @@ use crate::errors::chain;
 const LONGEST_FILE: u64 = 1024 * 1024;
 /// Where an orchestrator puts secrets: for all to read, in a container of their own.
 const SECRETS: &str = "/run/secrets";
+/// The keys of the files.
+const MANY: &str = "api.tokens_file";
+const ALONE: &str = "api.token_file";
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Tokens(Vec<Known>);
@@ -29,30 +32,37 @@ pub struct Known {
     pub name: Arc<str>,
     pub scope: Scope,
     digest: [u8; 32],
+    /// What makes it easier to guess than it should be.
+    weak: Option<String>,
 }
 
 /// What is wrong with the file, without any token.
 #[derive(Debug, thiserror::Error)]
 pub enum TokensError {
-    #[error("api.tokens_file: cannot read {path}")]
-    Unreadable { path: String, source: io::Error },
-    #[error("api.tokens_file: {path} is longer than {LONGEST_FILE} bytes")]
-    TooLong { path: String },
+    #[error("{key}: cannot read {path}")]
+    Unreadable { key: &'static str, path: String, source: io::Error },
+    #[error("{key}: {path} is longer than {LONGEST_FILE} bytes")]
+    TooLong { key: &'static str, path: String },
+    #[error("{ALONE}: {path}: {what}; {fix}")]
+    BadAlone { path: String, what: String, fix: String },
     #[error("api.tokens_file: line {line} of {path}: {what}; {fix}")]
     Bad { path: String, line: usize, what: String, fix: String },
 }
 
 impl Tokens {
-    /// Those of the configuration and of its file.
+    /// Those of the configuration and of its files.
     ///
     /// # Errors
-    /// When the file cannot be read, or a line of it is no token.
+    /// When a file cannot be read, or a line of it is no token.
     pub fn load(api: &config::Api) -> Result<Self, TokensError> {
-        let mut tokens: Vec<Token> = api.token.iter().cloned().collect();
-        if let Some(file) = &api.tokens_file {
-            tokens.extend(read(file)?);
+        let mut known: Vec<Known> = api.token.iter().map(Known::of).collect();
+        if let Some(file) = &api.token_file {
+            known.push(read_alone(file)?);
         }
-        Ok(Self(tokens.iter().map(Known::of).collect()))
+        if let Some(file) = &api.tokens_file {
+            known.extend(read_many(file)?.iter().map(Known::of));
+        }
+        Ok(Self(known))
     }
 
     pub fn is_empty(&self) -> bool {
@@ -79,7 +89,8 @@ impl Tokens {
 
 impl Known {
     fn of(token: &Token) -> Self {
-        Self { name: token.name.as_str().into(), scope: token.scope, digest: digest(&token.secret) }
+        let digest = digest(&token.secret);
+        Self { name: token.name.as_str().into(), scope: token.scope, digest, weak: None }
     }
 }
 
@@ -87,16 +98,31 @@ fn digest(secret: &str) -> [u8; 32] {
     Sha256::digest(secret.as_bytes()).into()
 }
 
-fn read(file: &Path) -> Result<Vec<Token>, TokensError> {
+fn read(key: &'static str, file: &Path) -> Result<String, TokensError> {
     let path = file.display().to_string();
     let mut text = String::new();
     let opened = std::fs::File::open(file);
     let read = opened.and_then(|file| file.take(LONGEST_FILE + 1).read_to_string(&mut text));
     match read.map(u64::try_from) {
-        Ok(Ok(length)) if length <= LONGEST_FILE => {}
-        Ok(_) => return Err(TokensError::TooLong { path }),
-        Err(source) => return Err(TokensError::Unreadable { path, source }),
+        Ok(Ok(length)) if length <= LONGEST_FILE => Ok(text),
+        Ok(_) => Err(TokensError::TooLong { key, path }),
+        Err(source) => Err(TokensError::Unreadable { key, path, source }),
     }
+}
+
+fn read_alone(file: &Path) -> Result<Known, TokensError> {
+    let text = read(ALONE, file)?;
+    let (token, weak) = Token::alone(ALONE, &text).map_err(|Fault { what, fix }| TokensError::BadAlone {
+        path: file.display().to_string(),
+        what,
+        fix,
+    })?;
+    Ok(Known { weak: weak.map(|Fault { what, fix }| format!("{what}; {fix}")), ..Known::of(&token) })
+}
+
+fn read_many(file: &Path) -> Result<Vec<Token>, TokensError> {
+    let text = read(MANY, file)?;
+    let path = file.display().to_string();
     Token::parse_lines(&text).map_err(|(line, Fault { what, fix })| TokensError::Bad {
         path,
         line,
@@ -105,16 +131,21 @@ fn read(file: &Path) -> Result<Vec<Token>, TokensError> {
     })
 }
 
-/// Warns of a file that everybody on the machine may read.
-pub fn warn(api: &config::Api) {
+/// Warns of files that everybody on the machine may read, and of a token in one that is easy to guess.
+pub fn warn(api: &config::Api, tokens: &Tokens) {
     const OTHERS_READ: u32 = 0o004;
-    let Some(file) = &api.tokens_file else { return };
-    let readable = std::fs::metadata(file).is_ok_and(|file| file.mode() & OTHERS_READ != 0);
-    if readable && !file.starts_with(SECRETS) {
-        tracing::warn!(
-            "api.tokens_file: everybody on this machine may read {path}; `chmod o-r {path}` keeps the tokens from them",
-            path = file.display()
-        );
+    for (key, file) in [(MANY, &api.tokens_file), (ALONE, &api.token_file)] {
+        let Some(file) = file else { continue };
+        let readable = std::fs::metadata(file).is_ok_and(|file| file.mode() & OTHERS_READ != 0);
+        if readable && !file.starts_with(SECRETS) {
+            tracing::warn!(
+                "{key}: everybody on this machine may read {path}; `chmod o-r {path}` keeps it from them",
+                path = file.display()
+            );
+        }
+    }
+    for weak in tokens.0.iter().filter_map(|known| known.weak.as_ref()) {
+        tracing::warn!("{ALONE}: {weak}");
     }
 }
 
@@ -149,7 +180,7 @@ pub async fn watch(
                 });
                 if changed {
                     tracing::info!(tokens = count, "the tokens of the API were read");
-                    warn(&api);
+                    warn(&api, &tokens.borrow());
                 }
             }
             Err(error) => {
@@ -190,6 +221,24 @@ mod tests {
         }
         assert_eq!(Tokens::default().find(SECRET), None);
         assert!(!format!("{tokens:?}").contains(SECRET));
+    }
+
+    #[test]
+    fn a_file_of_one_token_holds_nothing_else() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("token");
+        let api = config::Api { token_file: Some(file.clone()), ..config::Api::default() };
+        assert!(chain(&Tokens::load(&api).unwrap_err()).starts_with("api.token_file: cannot read"));
+        for (text, weak) in [(format!("{SECRET}\n"), false), ("changeme".to_owned(), true)] {
+            std::fs::write(&file, &text).unwrap();
+            let tokens = Tokens::load(&api).unwrap();
+            let known = tokens.find(text.trim()).unwrap();
+            assert_eq!((known.scope, known.weak.is_some()), (Scope::Operate, weak), "{text}");
+            assert!(!format!("{tokens:?}").contains(text.trim()));
+        }
+        std::fs::write(&file, "short\n").unwrap();
+        let bad = chain(&Tokens::load(&api).unwrap_err());
+        assert!(bad.contains("fewer than 24 characters; `openssl") && !bad.contains("short"), "{bad}");
     }
 
     #[test]

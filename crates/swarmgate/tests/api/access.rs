@@ -146,6 +146,28 @@ async fn tokens_are_read_again_when_their_file_changes() {
 }
 
 #[tokio::test]
+async fn a_file_with_one_token_is_read_again_when_it_changes() {
+    let home = Home::new();
+    let file = home.path().join("token");
+    std::fs::write(&file, "changeme\n").unwrap();
+    home.write(&Config::of("[api]\ntoken_file = \"token\"\n"));
+    let gate = home.start().await;
+    let status = async |token: &str| {
+        Ask::new(gate.http, "POST", "/v1/services/x/wake").token(token).send().await.status
+    };
+    assert_eq!((status("changeme").await, status(OPERATE).await), (404, 401), "it may operate");
+    let log = gate.log();
+    assert!(log.contains("WARN api.token_file: the token has fewer than 24 characters"), "{log}");
+    std::fs::write(&file, OPERATE).unwrap();
+    until("the new token", LIMIT, async || (status(OPERATE).await == 404).then_some(())).await;
+    assert_eq!(status("changeme").await, 401, "withdrawn");
+    std::fs::write(&file, "").unwrap();
+    until("the complaint", LIMIT, async || gate.log().contains("those before stay").then_some(())).await;
+    assert_eq!(status(OPERATE).await, 404);
+    assert!(!gate.log().contains(OPERATE) && !gate.log().contains("changeme"), "{}", gate.log());
+}
+
+#[tokio::test]
 async fn a_file_for_all_to_read_is_warned_about_and_a_bad_one_is_no_start() {
     use std::os::unix::fs::PermissionsExt;
 
@@ -199,4 +221,46 @@ async fn what_is_asked_is_counted_by_its_route_and_not_by_its_name() {
         assert_eq!(site.gate.metric(&name).await, count, "{name}");
     }
     assert!(!site.gate.metrics().await.contains("endpoint=\"/metrics\""));
+}
+
+/// A page from elsewhere in a browser on this machine, whose name has got this machine's address.
+#[tokio::test]
+async fn pages_without_a_token_are_for_this_machine_by_its_own_names() {
+    const OPEN: [&str; 5] = ["/healthz", "/readyz", "/ping", "/version", "/metrics"];
+    let site =
+        Site::with("hosts = [\"gate.example.com\"]\ntrusted_proxies = [\"127.0.0.9\"]", |config| config)
+            .await;
+    let asked = async |path: &str, name: &str| site.ask("GET", path).by_name(name).send().await;
+    for path in OPEN {
+        for name in ["localhost:9250", "127.0.0.1", "[::1]:9250", "gate.example.com"] {
+            assert_eq!(asked(path, name).await.status, 200, "{path} {name}");
+        }
+        for name in ["evil.example.com", "evil.example.com:9250", ""] {
+            let refused = asked(path, name).await;
+            assert_eq!((refused.status, &*refused.code()), (421, "wrong_host"), "{path} {name:?}");
+            assert!(refused.body.contains("`hosts` of `[api]`"), "{}", refused.body);
+        }
+    }
+    // A token is nothing that such a page could have.
+    let services = site.ask("GET", "/v1/services").by_name("evil.example.com");
+    assert_eq!(services.clone().send().await.code(), "no_token");
+    assert_eq!(services.token(READ).send().await.status, 200);
+}
+
+#[tokio::test]
+async fn a_proxy_and_a_network_use_the_names_they_like() {
+    let proxied = Site::with("trusted_proxies = [\"127.0.0.1\"]", |config| config).await;
+    let asked = proxied.ask("GET", "/metrics").by_name("gate.example.com");
+    assert_eq!(asked.send().await.status, 200);
+    let site = Site::with("metrics_need_token = true", |config| config).await;
+    let asked = site.ask("GET", "/metrics").by_name("gate.example.com");
+    assert_eq!(asked.token(READ).send().await.status, 200);
+
+    let home = Home::new();
+    let (players, http) = (home.address, home.http.port());
+    home.write_text(&format!(
+        "listen = [\"{players}\"]\nhttp = \"0.0.0.0:{http}\"\n[docker]\nswarm = \"off\"\ncontainers = \"off\"\n"
+    ));
+    let gate = home.start().await;
+    assert_eq!(Ask::new(gate.http, "GET", "/metrics").by_name("gate").send().await.status, 200);
 }

@@ -105,7 +105,7 @@ impl Ask {
     fn new(gate: SocketAddr, method: &str, path: &str) -> Self {
         Self {
             gate,
-            head: format!("{method} {path} HTTP/1.1\r\nhost: gate\r\n"),
+            head: format!("{method} {path} HTTP/1.1\r\nhost: {gate}\r\n"),
             body: Vec::new(),
             sized: true,
         }
@@ -113,6 +113,12 @@ impl Ask {
 
     fn header(mut self, name: &str, value: &str) -> Self {
         self.head += &format!("{name}: {value}\r\n");
+        self
+    }
+
+    /// By another name than its address.
+    fn by_name(mut self, name: &str) -> Self {
+        self.head = self.head.replace(&format!("host: {}", self.gate), &format!("host: {name}"));
         self
     }
 

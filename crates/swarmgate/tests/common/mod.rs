@@ -410,7 +410,8 @@ async fn exchange(
 ) -> Option<(u16, String)> {
     let length = body.len();
     // Of version 1.0, so that the answer comes in one piece.
-    let request = format!("{method} {path} HTTP/1.0\r\nhost: gate\r\ncontent-length: {length}\r\n\r\n{body}");
+    let request =
+        format!("{method} {path} HTTP/1.0\r\nhost: localhost\r\ncontent-length: {length}\r\n\r\n{body}");
     stream.write_all(request.as_bytes()).await.ok()?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.ok()?;

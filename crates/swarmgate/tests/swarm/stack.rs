@@ -18,6 +18,7 @@ async fn the_example_stack_works_as_it_stands() {
     site.control = site.lab.node(1).volume("minecraft_gate").join("control.sock");
     deploy(&site, "stack.yml").await;
     site.until_answering().await;
+    assert!(!site.log().contains("data_dir /data is"), "its volume has a name: {}", site.log());
     for name in ["minecraft_survival", "minecraft_creative"] {
         let view = site.until_state(name, "asleep").await;
         assert_eq!(view["problems"].as_array().unwrap().len(), 0, "{view}");
@@ -124,6 +125,8 @@ async fn the_image_needs_no_more_than_itself() {
         .docker("service create --detach --name bare --health-interval 200ms --health-retries 1000 swarmgate")
         .await;
     site.lab.until_running("bare").await;
+    let said = site.lab.docker("service logs bare").await;
+    assert!(said.contains("data_dir /data is a volume without a name"), "{said}");
     let mut alone = site.lab.command("docker");
     alone.args(["run", "--rm", "--network", "none", "swarmgate", "health"]);
     let alone = alone.output().await.unwrap();
