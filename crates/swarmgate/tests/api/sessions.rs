@@ -94,6 +94,6 @@ async fn routes_say_where_they_come_from() {
     let publication = site.get("/v1/publication", READ).await;
     assert_eq!(
         publication,
-        json!({"configured": false, "tunnel_status": null, "problem": null, "hosts": []})
+        json!({"configured": false, "tunnel_status": null, "problem": null, "hosts": [], "problems": []})
     );
 }
