@@ -2,11 +2,14 @@
 // Joins a server that may let the player wait elsewhere, and follows every transfer with intent 3 and its cookies,
 // as the game does, one VERSION after the other, or with --together all at the same time.
 //
-//   node travel.js --connect ADDRESS:PORT --host NAME [--bot] [--together] [--name PLAYER] [--limit SECONDS]
-//     [--sessions URL --id UUID --token TOKEN [--sign]] VERSION...
+//   node travel.js --connect ADDRESS:PORT --host NAME [--bot] [--together] [--packs] [--name PLAYER] [--limit SECONDS]
+//     [--sessions URL --id UUID --token TOKEN [--sign [--forge]]] VERSION...
 //
 // With --sessions the player owns an account that the session server at URL knows, and tells it of each login that asks
-// for that; with --sign it has a chat key, too, and signs what 1.19 to 1.19.2 sign with it.
+// for that; with --sign it has a chat key, too, and signs what 1.19 to 1.19.2 sign with it, with --forge by another key.
+//
+// With --packs the client says that it has the packs which it is offered, as the game does; its own answer is that it
+// has none.
 //
 // The client is minecraft-protocol's, with --bot mineflayer, which reads the world too. In --host {version} is replaced;
 // the port of the handshake is the one of --connect. Prints one line for each version: joined (`sg:echo` came back, or
@@ -19,7 +22,7 @@ const { args, say, hostAndPort, exitWithStdin, text } = require('./common')
 const mc = require('minecraft-protocol')
 const mineflayer = require('mineflayer')
 
-const options = args(['bot', 'sign', 'together'])
+const options = args(['bot', 'sign', 'forge', 'together', 'packs'])
 const target = hostAndPort(options.connect)
 const limit = 1000 * Number(options.limit ?? 60)
 
@@ -83,9 +86,10 @@ function own (client, settings) {
   client.username = settings.username
   client.session = { accessToken: options.token, selectedProfile: { id: options.id, name: settings.username } }
   if (options.sign) {
-    const keys = crypto.generateKeyPairSync('rsa', { modulusLength: 2048 })
+    const pair = () => crypto.generateKeyPairSync('rsa', { modulusLength: 2048 })
+    const keys = pair()
     const signature = crypto.randomBytes(256)
-    client.profileKeys = { public: keys.publicKey, private: keys.privateKey, signature, signatureV2: signature, expiresOn: new Date(Date.now() + 3600_000) }
+    client.profileKeys = { public: keys.publicKey, private: options.forge ? pair().privateKey : keys.privateKey, signature, signatureV2: signature, expiresOn: new Date(Date.now() + 3600_000) }
   }
   Object.assign(settings, { haveCredentials: true, accessToken: options.token })
   settings.connect(client)
@@ -94,7 +98,13 @@ function own (client, settings) {
 /** The client always says intent 2 (login); a returning transferred player says 3. */
 function announce (client, intent) {
   const write = client.write.bind(client)
-  client.write = (name, params) => write(name, name === 'set_protocol' ? { ...params, nextState: intent } : params)
+  let offered = []
+  client.prependListener('select_known_packs', ({ packs }) => { offered = packs })
+  client.write = (name, params) => {
+    if (name === 'set_protocol') return write(name, { ...params, nextState: intent })
+    if (name === 'select_known_packs' && options.packs) return write(name, { packs: offered })
+    return write(name, params)
+  }
 }
 
 function keepCookies (client, jar) {
