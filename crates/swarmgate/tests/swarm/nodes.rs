@@ -1,9 +1,7 @@
 //! Several nodes, and engines that end.
 
-use std::time::Duration;
-
 use serde_json::Value;
-use swarmgate_testkit::lab::{Lab, is};
+use swarmgate_testkit::lab::{Lab, container, is};
 use swarmgate_testkit::process::Signal;
 
 use crate::site::{ENGINE, Site, echoes, playing};
@@ -40,15 +38,18 @@ async fn a_game_goes_on_while_the_manager_is_away() {
     site.service("survival", "--constraint node.hostname==node2").await;
     site.service("creative", "--constraint node.hostname==node2").await;
     let mut player = site.play("survival").await;
-    for signal in [Signal::TERM, Signal::KILL] {
+    let gate = container(&site.lab.until_running("gate").await);
+    for (earlier, signal) in [Signal::TERM, Signal::KILL].into_iter().enumerate() {
         let before = site.lab.service("survival").await["Spec"].clone();
         let run = site.lab.until_running("survival").await["ID"].clone();
         site.lab.node_mut(1).stop_engine(signal).await;
-        // Longer than between two looks of the gate: it has noticed, and its routes stand.
-        for _ in 0..12 {
-            assert!(echoes(&mut player).await);
-            tokio::time::sleep(Duration::from_secs(1)).await;
-        }
+        let noticed = async || {
+            let logs = site.lab.node(2).command("docker").args(["logs", &gate]).output().await.unwrap();
+            let logs = String::from_utf8_lossy(&[logs.stdout, logs.stderr].concat()).into_owned();
+            (logs.matches("the source does not answer").count() > earlier).then_some(())
+        };
+        // The gate has noticed, and its routes stand.
+        playing(&mut player, site.lab.until("a gate that has noticed", noticed)).await;
         assert!(echoes(&mut site.play("survival").await).await);
         site.lab.node_mut(1).start_engine().await;
         site.lab

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use swarmgate_testkit::engine::proxy::Proxy;
 
-use crate::site::{ENGINE, Site, echoes};
+use crate::site::{ENGINE, Site, playing};
 
 #[tokio::test]
 async fn at_rest_nothing_is_written() {
@@ -25,11 +25,10 @@ async fn at_rest_nothing_is_written() {
     site.until_state("failed", "failed").await;
     site.until_state("ended", "asleep").await;
     let before = settled(&site, names).await;
-    // Longer than the longest pause of the gate between two looks.
-    for _ in 0..25 {
-        assert!(echoes(&mut player).await);
-        tokio::time::sleep(Duration::from_millis(500)).await;
-    }
+    // Two more looks, so that a whole pause of the gate between two is in it.
+    let first = site.looks().await;
+    let two_more = async || (site.looks().await >= first + 2).then_some(());
+    playing(&mut player, site.lab.until("two more looks", two_more)).await;
     for (name, (service, tasks)) in names.into_iter().zip(before) {
         assert_eq!(site.lab.service(name).await, service);
         assert_eq!(site.lab.tasks(name).await, tasks, "{name}");

@@ -190,6 +190,17 @@ impl Site {
         self.lab.until(&what, async || self.view(name).await.filter(|view| is(view))).await
     }
 
+    /// How often the gate has listed the tasks.
+    pub async fn looks(&self) -> u64 {
+        let metrics = request(&self.control, "GET", "/metrics", None).await.unwrap().success();
+        let count = |line: &str| {
+            let labels = line.strip_prefix("swarmgate_engine_call_seconds_count")?;
+            labels.contains("endpoint=\"tasks\"").then(|| line.rsplit(' ').next()?.parse::<u64>().ok())?
+        };
+        let metrics = metrics.as_str().unwrap_or_else(|| panic!("{metrics}"));
+        metrics.lines().filter_map(count).sum()
+    }
+
     /// Runs `swarmgate` with these words where the gate runs, as `docker exec` does it.
     pub async fn command(&self, words: &str) -> Said {
         let task = self.lab.until_running(self.gate).await;
