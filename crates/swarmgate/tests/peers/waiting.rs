@@ -77,7 +77,11 @@ async fn with_the_games_own_pack_minecraft_protocol_waits_in_the_world_in_these_
     let versions = ["1.21.5", "1.21.6", "1.21.8", "1.21.9"];
     let Some(site) = Site::start(&versions, "sleep 2; ", "").await else { return };
     for end in site.travel(&["--packs"], &versions).await {
-        assert_eq!((&end["event"], &end["transfers"][0]["state"]), (&json!("joined"), &json!("play")), "{end}");
+        assert_eq!(
+            (&end["event"], &end["transfers"][0]["state"]),
+            (&json!("joined"), &json!("play")),
+            "{end}"
+        );
         let seen = end["transfers"][0]["seen"].to_string();
         for sight in ["set_title_text", "set_title_subtitle", "boss_bar", "system_chat", "map_chunk"] {
             assert!(seen.contains(sight), "{sight}: {end}");
