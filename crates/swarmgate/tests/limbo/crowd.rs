@@ -15,7 +15,7 @@ const CROWD: usize = 500;
 const SHARE: usize = 64 * 1024;
 
 #[tokio::test]
-async fn five_hundred_wait_cheaply_and_all_get_in() {
+async fn five_hundred_wait_cheaply() {
     let home = Home::new();
     let mc = server(&home, "mc", &["START_DELAY_MS=600000"]);
     let gate = gate(&home, &[&mc]).await;

@@ -71,7 +71,8 @@ async fn wait_for(seconds: u64) {
     }
 }
 
-/// Their world is for clients that have the game's own pack. This one reads what it is sent there as any other does.
+/// Their world is for clients that have the game's own pack. No client here has it; this one says so, and reads what it is
+/// sent there as any other does. (mineflayer cannot do without the pack's contents, azalea ignores transfers.)
 #[tokio::test]
 async fn with_the_games_own_pack_minecraft_protocol_waits_in_the_world_in_these_versions_too() {
     let versions = ["1.21.5", "1.21.6", "1.21.8", "1.21.9"];
