@@ -269,6 +269,22 @@ async fn a_late_answer_to_the_gate_does_not_reach_the_server() {
     assert_eq!(record.bytes, opening);
 }
 
+/// Something on the way changes what the client says.
+#[tokio::test]
+async fn a_public_address_is_where_players_are_sent() {
+    let keys = "wait = \"world\"\npublic_address = \"play.example.com:25570\"";
+    let (home, backend, config) = site(keys).await;
+    let gate = start(&home, &config).await;
+    let mut players = vec![waiting(&player(&gate, 775, "mc.example.com", "Ann")).await];
+    players.push(arrived(&player(&gate, 777, "mc.example.com", "Bo")).await);
+    is_up(&home, &backend).await;
+    for mut player in players {
+        let end = player.until_ended(LIMIT).await.unwrap();
+        let End::Transferred { host, port, .. } = end else { panic!("{end:?}") };
+        assert_eq!((host.as_str(), port), ("play.example.com", 25_570));
+    }
+}
+
 /// The same where nobody waits: the player has been handed to the server before its answer comes, in pieces.
 #[tokio::test]
 async fn an_answer_that_comes_after_the_server_has_the_player_does_not_reach_it() {
