@@ -18,8 +18,10 @@ async fn cloudflares_own_library_understands_every_answer() {
             account.add_zone(&format!("z{number}.example"));
         }
         account.add_app("other.example.com", &json!({}));
+        account.tags.insert("theirs".into());
         (account.add_zone("example.com").id.clone(), account.add_policy("staff", "allow"))
     });
+    fake.fail(Call::VerifyAccountToken, 1, Fault::Limited(7));
     let Some(mut script) = peers::python("cloudflare_api.py") else { return };
     let script = script.args([&fake.url(), ACCOUNT, TUNNEL, TOKEN, &zone, &policy]).stderr(Stdio::inherit());
     let output = script.output().await.expect("the script runs");
@@ -28,8 +30,9 @@ async fn cloudflares_own_library_understands_every_answer() {
     let failed: Vec<_> = steps.iter().filter(|step| step["ok"] != true).collect();
     assert!(failed.is_empty() && output.status.success(), "{failed:#?}");
     let calls: std::collections::BTreeSet<_> = fake.calls().into_iter().collect();
-    assert_eq!((steps.len(), calls.len()), (19, 19), "all calls but the one for tokens of accounts");
-    fake.assert_clean();
+    assert_eq!((steps.len(), calls.len()), (35, 20), "every call, and every kind of refusal");
+    let complaints = fake.take_complaints();
+    assert!(complaints.len() == 1 && complaints[0].contains("\"CNAME\" was expected"), "{complaints:#?}");
 }
 
 #[tokio::test]
