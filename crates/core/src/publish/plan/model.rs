@@ -31,6 +31,8 @@ pub struct World {
     /// A source that does not answer although the others do.
     pub silent: Option<&'static str>,
     pub now: Moment,
+    /// Of the gate's program.
+    pub build: &'static str,
     /// Steps of these hostnames are refused; `None` in it: the configuration is.
     pub broken: BTreeSet<Option<String>>,
     /// What is done is done, and the answer is lost.
@@ -85,6 +87,7 @@ impl World {
             answering: true,
             silent: None,
             now: Moment::START,
+            build: "1",
             broken: BTreeSet::new(),
             cuts: false,
             lives: usize::MAX,
@@ -97,7 +100,7 @@ impl World {
 
     /// A round of the gate; the last plan of it, which shows what is left.
     pub fn round(&mut self) -> Plan {
-        let of = Identity { tunnel: TUNNEL.into(), instance: "home".into(), build: "1".into() };
+        let of = Identity { tunnel: TUNNEL.into(), instance: "home".into(), build: self.build.into() };
         self.memory = std::mem::take(&mut self.memory).of(of);
         let wanted = self.wanted();
         let (answering, silent) = (self.answering, self.silent);

@@ -127,6 +127,27 @@ fn the_first_look_removes_nothing_at_all() {
 }
 
 #[test]
+fn the_first_look_of_another_build_removes_nothing() {
+    let mut world = two();
+    world.services.push(service("c", "c.example.com", Settings::default()));
+    world.round();
+    world.services.clear();
+    world.patience.grace = Duration::ZERO;
+    world.restart();
+    world.build = "2";
+    let before = (world.rules(), world.records(), world.access().apps.clone());
+    world.round();
+    assert_eq!((world.rules(), world.records(), world.access().apps.clone()), before);
+    world.restart();
+    world.round();
+    assert_eq!(
+        world.rules(),
+        [" -> http_status:404"],
+        "the second of it does, and so would that of the same build"
+    );
+}
+
+#[test]
 fn time_in_which_nothing_was_known_is_no_absence() {
     let mut world = World::new(Value::Null);
     world.services = vec![plain("a", "a.example.com")];
