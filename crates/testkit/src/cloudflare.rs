@@ -170,6 +170,11 @@ impl FakeCloudflare {
         self.release();
     }
 
+    /// How many callers wait for an answer.
+    pub fn waiting(&self) -> usize {
+        self.shared.released.receiver_count()
+    }
+
     /// What is held gets its answer.
     pub fn release(&self) {
         self.shared.released.send_modify(|count| *count += 1);

@@ -2,8 +2,10 @@
 
 use swarmgate_testkit::cloudflare::{Call, Fault, Visit};
 use swarmgate_testkit::process::Signal;
+use swarmgate_testkit::wait::until;
 use tokio::task::{JoinSet, LocalSet};
 
+use crate::common::{LIMIT, get};
 use crate::site::{Site, origin, web};
 
 /// The timer is of no help within the limit of a test. Each has a gate of its own, since waits grow.
@@ -82,7 +84,11 @@ async fn a_gate_that_is_told_to_stop_finishes_the_step_it_is_in() {
     let gate = site.start("", &web("app", "")).await;
     site.until_writes(&[Call::WriteConfig]).await;
     gate.process.signal(Signal::TERM);
-    site.until_log(&gate, "stop").await;
+    until("a gate that takes nobody any more", LIMIT, async || {
+        get(gate.http, "/readyz").await.is_none_or(|(status, _)| status != 200).then_some(())
+    })
+    .await;
+    assert_eq!(site.fake.waiting(), 1, "it waits for the answer");
     site.fake.release();
     assert!(gate.ended().await.success());
     assert_eq!(site.writes(), [Call::WriteConfig], "and begins no other");
