@@ -120,12 +120,13 @@ async fn the_api_of_the_example_is_for_those_with_a_token() {
 /// `swarmgate health` is the image's own health check: Swarm calls it running by that alone.
 #[tokio::test]
 async fn the_image_needs_no_more_than_itself() {
-    let Some(site) = Site::without_gate(1, 1).await else { return };
+    let Some(mut site) = Site::without_gate(1, 1).await else { return };
     site.lab
         .docker("service create --detach --name bare --health-interval 200ms --health-retries 1000 swarmgate")
         .await;
+    site.gate = "bare";
     site.lab.until_running("bare").await;
-    let said = site.lab.docker("service logs bare").await;
+    let said = site.log();
     assert!(said.contains("data_dir /data is a volume without a name"), "{said}");
     let mut alone = site.lab.command("docker");
     alone.args(["run", "--rm", "--network", "none", "swarmgate", "health"]);
