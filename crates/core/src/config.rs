@@ -150,6 +150,7 @@ impl Config {
         self.control = directory.join(self.control);
         self.proxies = self.proxies.beside(directory);
         self.api.beside(directory);
+        self.update.beside(directory);
         if let Some(cloudflare) = &mut self.cloudflare {
             cloudflare.beside(directory);
         }

@@ -72,6 +72,11 @@ impl Image {
         Some(Self { name: self.name.clone(), tag, digest: None })
     }
 
+    /// The host of its registry.
+    pub fn registry(&self) -> String {
+        whole(&self.name).split('/').next().unwrap_or_default().to_owned()
+    }
+
     /// This very image of it. Anything but a digest changes nothing.
     pub fn pinned(&self, digest: &str) -> Option<Self> {
         is_digest(digest).then(|| Self { digest: Some(digest.to_owned()), ..self.clone() })

@@ -19,6 +19,7 @@ pub mod motd;
 pub mod name;
 pub mod news;
 pub mod publish;
+pub mod registry;
 pub mod routes;
 pub mod service;
 pub mod span;

@@ -83,15 +83,22 @@ impl Engine {
 
     /// Reads an object or a list. `path` may have a query.
     pub async fn get(&self, path: &str) -> Result<Value, EngineError> {
-        let call = Call { method: Method::GET, path };
+        let call = Call { method: Method::GET, path, auth: None };
         within(READ_WITHIN, &call, self, self.exchange(&call, None)).await
     }
 
-    /// Replaces the spec of a service that is at `version`. Secrets of registries stay as they are.
-    pub async fn update_service(&self, id: &str, version: u64, spec: &Value) -> Result<(), EngineError> {
-        // The engine takes no other credentials than those of the spec before (Engine API, "Update a service").
-        let path = format!("/services/{id}/update?version={version}&registryAuthFrom=spec");
-        let call = Call { method: Method::POST, path: &path };
+    /// Replaces the spec of a service that is at `version`. With `auth` the nodes get these credentials for its registry;
+    /// without, those of the spec before stay (Engine API, "Update a service").
+    pub async fn update_service(
+        &self,
+        id: &str,
+        version: u64,
+        spec: &Value,
+        auth: Option<&str>,
+    ) -> Result<(), EngineError> {
+        let from = if auth.is_some() { "" } else { "&registryAuthFrom=spec" };
+        let path = format!("/services/{id}/update?version={version}{from}");
+        let call = Call { method: Method::POST, path: &path, auth };
         within(WRITE_WITHIN, &call, self, self.exchange(&call, Some(spec))).await.map(drop)
     }
 
@@ -105,7 +112,7 @@ impl Engine {
 
     /// Whether updates are allowed at all, by one that lacks its version and so changes nothing.
     pub async fn try_update(&self) -> Result<(), EngineError> {
-        let call = Call { method: Method::POST, path: "/services/none/update" };
+        let call = Call { method: Method::POST, path: "/services/none/update", auth: None };
         let body = Value::Object(serde_json::Map::new());
         match within(READ_WITHIN, &call, self, self.exchange(&call, Some(&body))).await {
             Err(EngineError::Refused { status: 400, .. } | EngineError::NotThere { .. }) | Ok(_) => Ok(()),
@@ -114,11 +121,11 @@ impl Engine {
     }
 
     /// The digest of the image that `reference` is now, as the engine hears from its registry.
-    pub async fn digest(&self, reference: &str) -> Result<String, EngineError> {
+    pub async fn digest(&self, reference: &str, auth: Option<&str>) -> Result<String, EngineError> {
         // The reference stands there with its slashes (Engine API, "Get image information from the registry").
         let words: Vec<String> = reference.split('/').map(encode).collect();
         let path = format!("/distribution/{}/json", words.join("/"));
-        let call = Call { method: Method::GET, path: &path };
+        let call = Call { method: Method::GET, path: &path, auth };
         let answer = within(REGISTRY_WITHIN, &call, self, self.exchange(&call, None)).await?;
         // Lower case by every engine seen, capital by the API's reference.
         let digest = answer.pointer("/Descriptor/digest").or_else(|| answer.pointer("/Descriptor/Digest"));
@@ -139,7 +146,7 @@ impl Engine {
     /// may take as long as its stop; one that already is as wanted is no error.
     pub async fn act(&self, id: &str, action: &str, limit: Duration) -> Result<(), EngineError> {
         let path = format!("/containers/{id}/{action}");
-        let call = Call { method: Method::POST, path: &path };
+        let call = Call { method: Method::POST, path: &path, auth: None };
         within(limit, &call, self, async {
             let (response, _connection) = self.send(&call, None).await?;
             if response.status().is_success() || response.status() == StatusCode::NOT_MODIFIED {
@@ -161,7 +168,7 @@ impl Engine {
     /// What happens from now on. `filters` as in the Engine API, JSON.
     pub async fn events(&self, filters: &Value) -> Result<Events, EngineError> {
         let path = format!("/events?filters={}", encode(&filters.to_string()));
-        let call = Call { method: Method::GET, path: &path };
+        let call = Call { method: Method::GET, path: &path, auth: None };
         within(READ_WITHIN, &call, self, async {
             let (response, connection) = self.send(&call, None).await?;
             if response.status().is_success() {
@@ -220,6 +227,10 @@ impl Engine {
             EngineHost::Tcp(address) => address,
         };
         let request = Request::builder().method(call.method.clone()).uri(call.path).header(HOST, host);
+        let request = match call.auth {
+            Some(auth) => request.header(REGISTRY_AUTH, auth),
+            None => request,
+        };
         let request = match body {
             Some(body) => request
                 .header(CONTENT_TYPE, "application/json")
@@ -240,10 +251,14 @@ impl Engine {
     }
 }
 
+const REGISTRY_AUTH: &str = "X-Registry-Auth";
+
 /// Displayed without its query.
 struct Call<'a> {
     method: Method,
     path: &'a str,
+    /// Credentials for a registry.
+    auth: Option<&'a str>,
 }
 
 impl Call<'_> {
@@ -333,7 +348,7 @@ mod tests {
             ("/info", "other"),
             ("", "other"),
         ] {
-            assert_eq!(Call { method: Method::GET, path }.endpoint(), word, "{path}");
+            assert_eq!(Call { method: Method::GET, path, auth: None }.endpoint(), word, "{path}");
         }
     }
 
@@ -358,7 +373,7 @@ mod tests {
                 "within 10s; are its managers without a leader?",
             ),
             (
-                after(engine.update_service("mc", 1, &json!({}))).await,
+                after(engine.update_service("mc", 1, &json!({}), None)).await,
                 WRITE_WITHIN,
                 "POST /services/mc/update",
             ),

@@ -403,3 +403,39 @@ async fn without_a_swarm_it_says_what_the_service_is() {
         assert_eq!(code(updater.update(&ask(name, None)).await.unwrap_err()), expected);
     }
 }
+
+#[tokio::test]
+async fn a_registry_that_wants_a_password_gets_it_and_so_do_the_nodes() {
+    let lab = Lab::new(1);
+    let file = lab._dir.path().join("config.json");
+    lab.configure(&format!("[update]\nregistries_file = \"{}\"\n", file.display()));
+    lab.swarm(|swarm| {
+        swarm.registry.insert("acme/web:2".into(), NEW.into());
+        swarm.password = Some("s3cret".into());
+    });
+    // Its file is not there yet: that is said, and the rest goes on as without.
+    let updated = lab.update("web", Some("acme/web:2")).await.unwrap();
+    assert_eq!(lab.image("web"), "acme/web:2");
+    assert!(
+        updated.warnings.iter().any(|warning| warning.contains("registries_file")),
+        "{:?}",
+        updated.warnings
+    );
+    assert_eq!(lab.swarm(|swarm| swarm.auths.clone()), Vec::<Value>::new());
+
+    std::fs::write(
+        &file,
+        r#"{"auths": {"https://index.docker.io/v1/": {"username": "ann", "password": "s3cret"}}}"#,
+    )
+    .unwrap();
+    let updated = lab.update("web", Some("acme/web:2")).await.unwrap();
+    assert_eq!((lab.image("web"), updated.warnings), (format!("acme/web:2@{NEW}"), Vec::new()));
+    let auth =
+        json!({"username": "ann", "password": "s3cret", "serveraddress": "https://index.docker.io/v1/"});
+    assert_eq!(lab.swarm(|swarm| swarm.auths.clone()), [auth]);
+
+    // Of another registry nothing is known: what the service has stays.
+    let updated = lab.update("web", Some("ghcr.io/acme/web:2")).await.unwrap();
+    assert!(updated.warnings[0].contains("could not be found out"), "{:?}", updated.warnings);
+    lab.swarm(|swarm| assert_eq!((swarm.auths.len(), &swarm.complaints), (1, &Vec::new())));
+}

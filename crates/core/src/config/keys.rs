@@ -185,6 +185,8 @@ pub const KEYS: &[Key] = &[
         "Which services of a Swarm `POST /v1/update/NAME` may give another image: those with labels for the gate, be it for players or for publishing, or all."),
     key("update.images", "list of names", "[]",
         "Which images: `ghcr.io/acme/web`, or `ghcr.io/acme/*` for all below it. Short names mean what they mean to Docker: `nginx` is `docker.io/library/nginx`. Empty: any."),
+    unset("update.registries_file", "path", r#""/run/secrets/docker-config""#,
+        "Docker's `config.json` after `docker login`, for registries that want a password. It is read at each update. Without it, and for registries that are not in it, the nodes go on with the credentials that a service was deployed with."),
 
     unset("cloudflare.account", "text", r#""0da42c8d2132a9ddaf714f9e7c920711""#,
         "The id of the account that the tunnel belongs to. With this and `tunnel`, labelled services are published."),

@@ -1,5 +1,7 @@
 //! `[update]`: which services may be given which images over the API.
 
+use std::path::{Path, PathBuf};
+
 use super::problem::Fault;
 use super::reader::Section;
 use crate::image::is_pattern;
@@ -10,6 +12,8 @@ pub struct Update {
     pub services: Updatable,
     /// Patterns of names; empty: any image.
     pub images: Vec<String>,
+    /// Docker's `config.json` with credentials for registries.
+    pub registries_file: Option<PathBuf>,
 }
 
 /// Which services of a Swarm may be updated.
@@ -27,9 +31,15 @@ impl Update {
         let update = Self {
             services: section.choice("services", &services).unwrap_or_default(),
             images: section.list("images", pattern).unwrap_or_default(),
+            registries_file: section.path("registries_file"),
         };
         section.finish();
         update
+    }
+
+    /// With every path relative to `directory`.
+    pub(super) fn beside(&mut self, directory: &Path) {
+        self.registries_file = self.registries_file.take().map(|path| directory.join(path));
     }
 }
 

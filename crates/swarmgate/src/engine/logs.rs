@@ -19,7 +19,7 @@ impl Engine {
     pub async fn last_lines(&self, path: String, since: Option<Timestamp>, lines: usize) -> Vec<String> {
         let since = since.map(|at| format!("&since={}.{:09}", at.as_second(), at.subsec_nanosecond()));
         let path = format!("{path}/logs?stdout=1&stderr=1&tail={lines}{}", since.unwrap_or_default());
-        let call = Call { method: Method::GET, path: &path };
+        let call = Call { method: Method::GET, path: &path, auth: None };
         let read = within(READ_WITHIN, &call, self, async {
             let (response, _connection) = self.send(&call, None).await?;
             if !response.status().is_success() {

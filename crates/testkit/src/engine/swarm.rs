@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -35,6 +37,10 @@ pub struct Swarm {
     pub updates: Vec<String>,
     /// What a client did that none should.
     pub complaints: Vec<String>,
+    /// The credentials for registries that came with updates.
+    pub auths: Vec<Value>,
+    /// What its registries want to be told, if anything.
+    pub password: Option<String>,
     /// What its registries answer: the digest of a reference. Others are not found there.
     pub registry: BTreeMap<String, String>,
     /// The calls may change images, too.
@@ -227,7 +233,7 @@ impl Swarm {
                 nodes.extend(self.nodes.iter().cloned());
                 (200, json!(nodes).to_string(), None)
             }
-            ("GET", ["distribution", words @ .., "json"]) => self.ask_registry(&words.join("/")),
+            ("GET", ["distribution", words @ .., "json"]) => self.ask_registry(&words.join("/"), request),
             (_, ["containers", words @ ..]) => self.answer_about_containers(request, words),
             _ => {
                 self.complaints.push(format!("unexpected call: {}", request.call()));
@@ -270,9 +276,12 @@ impl Swarm {
             return error(500, "rpc error: code = Unknown desc = update out of sequence");
         }
         let Ok(spec) = serde_json::from_str::<Value>(&request.body) else { return error(400, "not JSON") };
-        if request.asks("registryAuthFrom") != Some("spec") {
-            self.complaints.push("the registry's credentials would be lost".into());
+        let auth = registry_auth(request);
+        if auth.is_none() != (request.asks("registryAuthFrom") == Some("spec")) {
+            self.complaints
+                .push("the registry's credentials would be lost, or are not those that were sent".into());
         }
+        self.auths.extend(auth);
         if self.without_counts(&spec) != self.without_counts(&before["Spec"]) {
             self.complaints.push(format!("more than the counts was changed: {}", request.body));
         }
@@ -288,12 +297,15 @@ impl Swarm {
         (200, json!({"Warnings": null}).to_string(), Some(name))
     }
 
-    fn ask_registry(&self, reference: &str) -> Reply {
+    fn ask_registry(&self, reference: &str, request: &Request) -> Reply {
         let reference = reference.replace("%3A", ":");
         if reference == "-" {
             return error(400, "invalid reference format");
         }
-        match self.registry.get(&reference) {
+        let may = self.password.as_ref().is_none_or(|password| {
+            registry_auth(request).is_some_and(|auth| auth["password"] == password.as_str())
+        });
+        match self.registry.get(&reference).filter(|_| may) {
             Some(digest) => {
                 (200, json!({"Descriptor": {"digest": digest}, "Platforms": []}).to_string(), None)
             }
@@ -351,4 +363,13 @@ fn not_found(id: &str) -> Reply {
 
 pub(super) fn error(status: u16, message: &str) -> Reply {
     (status, json!({"message": message}).to_string(), None)
+}
+
+/// The credentials that came along (Engine API, "Authentication").
+fn registry_auth(request: &Request) -> Option<Value> {
+    let header = request.header("x-registry-auth")?;
+    let bytes = URL_SAFE.decode(header).expect("base64 for URLs, padded");
+    let auth: Value = serde_json::from_slice(&bytes).expect("JSON");
+    assert!(auth["serveraddress"].is_string() && auth["username"].is_string(), "{auth}");
+    Some(auth)
 }

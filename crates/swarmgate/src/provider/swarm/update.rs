@@ -11,6 +11,7 @@ use swarmgate_core::config::{Config, Updatable};
 use swarmgate_core::fleet::CommandError;
 use swarmgate_core::image::Image;
 use swarmgate_core::labels;
+use swarmgate_core::registry::Registries;
 use swarmgate_core::service::ServiceId;
 use swarmgate_core::span;
 use swarmgate_core::state::swarm::update::{self, Progress};
@@ -79,7 +80,7 @@ struct Target {
     image: String,
     /// Its tasks are replaced also if it is the image that they have.
     again: bool,
-    warning: Option<String>,
+    warnings: Vec<String>,
 }
 
 /// What registries have said so far, so that a retry does not ask again.
@@ -140,7 +141,10 @@ impl Updater {
                 made.state = state(spec);
                 return Ok((id, made));
             }
-            let target = target(engine, &service, image, &mut asked).await;
+            let (auth, no_auth) = self.credentials(&service, image);
+            let auth = auth.as_deref();
+            let mut target = target(engine, &service, image, auth, &mut asked).await;
+            target.warnings.extend(no_auth);
             let mut updated = describe(&service, &target);
             let edited = update::edit(spec, &target.image, target.again);
             let edited = edited.map_err(|_| UpdateError::NoContainers(updated.service.clone()))?;
@@ -156,7 +160,7 @@ impl Updater {
             }
             updated.state = state(spec);
             name = updated.service.clone();
-            let sent = engine.update_service(&id, updated.old_version, &edited.spec).await;
+            let sent = engine.update_service(&id, updated.old_version, &edited.spec, auth).await;
             engine.access().note(Need::Update, &sent);
             match sent {
                 Ok(()) => {
@@ -180,6 +184,25 @@ impl Updater {
             tokio::time::sleep(pause(attempt)).await;
         }
         Err(UpdateError::Raced(name))
+    }
+
+    /// For the registry of the image that it is to have, and why there are none where there should be.
+    fn credentials(&self, service: &Value, image: Option<&Image>) -> (Option<String>, Option<String>) {
+        let Some(file) = self.config.borrow().update.registries_file.clone() else { return (None, None) };
+        let current = Image::parse(update::image(service.get("Spec").unwrap_or(&Value::Null))).ok();
+        let Some(image) = image.or(current.as_ref()) else { return (None, None) };
+        let read = std::fs::read_to_string(&file).map_err(|error| error.to_string());
+        let header = read.and_then(|text| {
+            let header = Registries::parse(&text).and_then(|registries| registries.header(image));
+            header.map_err(|error| error.to_string())
+        });
+        match header {
+            Ok(header) => (header, None),
+            Err(why) => {
+                let path = file.display();
+                (None, Some(format!("update.registries_file: {path} is not used: {why}")))
+            }
+        }
     }
 
     /// The service of this name or id, if it may be updated.
@@ -263,27 +286,33 @@ fn state(spec: &Value) -> String {
 }
 
 /// What the service is to have: `image`, or else what it has, with the digest that its tag has now.
-async fn target(engine: &Engine, service: &Value, image: Option<&Image>, asked: &mut Asked) -> Target {
+async fn target(
+    engine: &Engine,
+    service: &Value,
+    image: Option<&Image>,
+    auth: Option<&str>,
+    asked: &mut Asked,
+) -> Target {
     let current = update::image(service.get("Spec").unwrap_or(&Value::Null));
     // After Swarm has given up, whoever asks again wants it tried again.
     let again = update::is_paused(service);
     if let Some(fixed) = image.filter(|image| image.digest().is_some()) {
-        return Target { image: fixed.to_string(), again, warning: None };
+        return Target { image: fixed.to_string(), again, warnings: Vec::new() };
     }
     let parsed = Image::parse(current).ok();
     let Some(moving) = image.or(parsed.as_ref()).and_then(Image::moving) else {
         let warning = format!("{current} is one image for good, so there is none newer");
-        return Target { image: current.to_owned(), again, warning: Some(warning) };
+        return Target { image: current.to_owned(), again, warnings: vec![warning] };
     };
     let reference = moving.to_string();
     let known = asked.take().filter(|(of, _)| *of == reference).map(|(_, answer)| answer);
     let answer = match known {
         Some(answer) => answer,
-        None => engine.digest(&reference).await,
+        None => engine.digest(&reference, auth).await,
     };
     let pinned = answer.as_ref().map(|digest| moving.pinned(digest));
     let target = match pinned {
-        Ok(Some(pinned)) => Target { image: pinned.to_string(), again, warning: None },
+        Ok(Some(pinned)) => Target { image: pinned.to_string(), again, warnings: Vec::new() },
         Ok(None) => unresolved(&reference, "what its registry has answered is no digest"),
         Err(error) => unresolved(&reference, &error.to_string()),
     };
@@ -297,7 +326,7 @@ fn unresolved(reference: &str, why: &str) -> Target {
         "which image {reference} is now could not be found out ({why}); each node asks for it when it starts a task, and \
          nodes may come to different images"
     );
-    Target { image: reference.to_owned(), again: true, warning: Some(warning) }
+    Target { image: reference.to_owned(), again: true, warnings: vec![warning] }
 }
 
 /// As it is before the update.
@@ -314,7 +343,7 @@ fn describe(service: &Value, target: &Target) -> Updated {
         old_image,
         new_image: target.image.clone(),
         state: "unchanged".to_owned(),
-        warnings: target.warning.iter().cloned().collect(),
+        warnings: target.warnings.clone(),
     }
 }
 

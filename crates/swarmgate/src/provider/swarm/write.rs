@@ -54,7 +54,7 @@ impl SwarmSource {
                 true => Expected::start(look.read.tasks, at),
                 false => Expected::stop(look.read.version, at),
             };
-            let sent = self.engine.update_service(&known.id, look.read.version, &edited.spec).await;
+            let sent = self.engine.update_service(&known.id, look.read.version, &edited.spec, None).await;
             self.engine.access().note(Need::Update, &sent);
             match sent {
                 Ok(()) => {
