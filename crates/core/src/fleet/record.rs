@@ -57,9 +57,9 @@ pub(super) struct Record {
     /// Problems that they are still to be told of.
     untold: Vec<String>,
     seats: BTreeSet<u64>,
-    /// The run that has answered.
-    /// Since when it is known.
+    /// Since when what runs is known.
     run_since: Moment,
+    /// The run that has answered.
     ready_run: Option<Arc<str>>,
     /// The gate started what runs, and it did not become ready in its time: nobody can be in it.
     never_ready: bool,
