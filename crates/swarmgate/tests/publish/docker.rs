@@ -109,6 +109,19 @@ async fn a_redeploy_and_a_scale_to_zero_change_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_happens_in_a_gap_between_events_is_followed() {
+    let lab = Lab::start("every = \"1s\"\ngrace = \"1s\"").await;
+    lab.create("goes", &labels("goes"));
+    lab.site.until_visit("goes.example.com", &origin("goes")).await;
+    lab.engine.quietly(|swarm| swarm.create(service("comes", 1, &labels("comes"))));
+    lab.engine.quietly(|swarm| swarm.remove("goes"));
+    lab.engine.cut_streams();
+    lab.site.until_visit("comes.example.com", &origin("comes")).await;
+    lab.site.until_visit("goes.example.com", &Visit::Refused).await;
+    lab.end();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_swarm_that_does_not_answer_takes_nothing_away() {
     let mut lab = Lab::start("every = \"1s\"\ngrace = \"1s\"").await;
     lab.create("web", &labels("web"));
