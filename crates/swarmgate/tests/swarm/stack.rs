@@ -113,7 +113,7 @@ async fn the_api_of_the_example_is_for_those_with_a_token() {
     ] {
         assert_eq!(status_of(&format!("{address}:9250"), path, token).await, status, "{path} {token:?}");
     }
-    let logs = site.lab.docker("service logs minecraft_gate").await;
+    let logs = site.log();
     assert!(!logs.contains("everybody may read") && !logs.contains(token), "{logs}");
 }
 
@@ -126,8 +126,8 @@ async fn the_image_needs_no_more_than_itself() {
         .await;
     site.gate = "bare";
     site.lab.until_running("bare").await;
-    let said = site.log();
-    assert!(said.contains("data_dir /data is a volume without a name"), "{said}");
+    let says = async || site.log().contains("data_dir /data is a volume without a name").then_some(());
+    site.lab.until("a word about its volume", says).await;
     let mut alone = site.lab.command("docker");
     alone.args(["run", "--rm", "--network", "none", "swarmgate", "health"]);
     let alone = alone.output().await.unwrap();
