@@ -77,6 +77,12 @@ impl Opening {
         }
     }
 
+    /// What the server is to have of it; what stands behind it may be a late answer, or its beginning.
+    pub fn for_server(&self) -> &[u8] {
+        let end = if self.unanswered { self.opened() } else { self.raw.len() };
+        self.raw.get(..end).unwrap_or(&self.raw)
+    }
+
     /// Takes what the client has sent behind its opening.
     pub fn take_rest(&mut self) -> Vec<u8> {
         self.raw.split_off(self.opened())

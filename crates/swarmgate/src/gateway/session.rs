@@ -324,19 +324,14 @@ impl Visit {
         let mut dials = 0;
         let visitor = self.visitor();
         let backend = target.endpoints.first().map(ToString::to_string).unwrap_or_default();
-        let late = self.opening.is_unanswered().then(|| self.opening.take_rest());
         loop {
             dials += 1;
             let within = LOGIN_DIAL.min(self.give_up.saturating_duration_since(Instant::now()));
             let why = match self.connect(&target, within).await {
-                Ok(mut server) => {
-                    let open = Some(self.gateway.metrics.joined(&target.service));
+                Ok(server) => {
                     seat.moved(How::Playing);
+                    let open = Some(self.gateway.metrics.joined(&target.service));
                     let stay = visitor.map(|visitor| visitor.connected(backend));
-                    if let Some(rest) = late {
-                        // Boxed: nearly everybody answers in time.
-                        Box::pin(self.without_late_answer(&mut server, rest)).await;
-                    }
                     return Some(Joined { client: self.stream, server, seat: Some(seat), stay, open });
                 }
                 Err(error) => {
@@ -415,7 +410,13 @@ impl Visit {
             server.write_all(&self.replay(target)).await
         };
         match timeout(REPLAY, prepared).await {
-            Ok(Ok(())) => Ok(server),
+            Ok(Ok(())) => {
+                if self.opening.is_unanswered() {
+                    // Boxed: nearly everybody answers in time.
+                    Box::pin(self.without_late_answer(&mut server)).await;
+                }
+                Ok(server)
+            }
             Ok(Err(source)) => Err(DialError::Unprepared { source }),
             Err(_) => Err(DialError::Unprepared { source: io::ErrorKind::TimedOut.into() }),
         }
@@ -430,9 +431,10 @@ impl Visit {
             intent: self.returned.then_some(Intent::Login),
         };
         if legacy || change == Rewrite::default() {
-            return self.opening.raw.clone();
+            return self.opening.for_server().to_vec();
         }
-        handshake::rewrite(&self.opening.raw, &change).unwrap_or_else(|_| self.opening.raw.clone())
+        let raw = self.opening.for_server();
+        handshake::rewrite(raw, &change).unwrap_or_else(|_| raw.to_vec())
     }
 
     /// Who is told of, if anybody wants to know.

@@ -9,10 +9,10 @@ use tokio::net::TcpStream;
 use super::{COOKIE, LONGEST_PASS, Visit};
 
 impl Visit {
-    /// Lets the server's bytes through until the client's first packet behind its opening has come, of which `first`
-    /// is the beginning. If that is the late answer, it is for nobody: a server closes on what it has not asked for.
+    /// Lets the server's bytes through until the client's first packet behind its opening has come. If that is the late answer, it is for nobody: a server closes on what it has not asked for.
     /// What breaks or ends meanwhile, the relay hears of.
-    pub(super) async fn without_late_answer(&mut self, server: &mut TcpStream, first: Vec<u8>) {
+    pub(super) async fn without_late_answer(&mut self, server: &mut TcpStream) {
+        let first = self.opening.take_rest();
         let close = self.gateway.close.clone();
         tokio::select! {
             _ = self.relay_until_first_packet(server, first) => {}
