@@ -89,6 +89,11 @@ impl FakeEngine {
         self.shared.events.receiver_count()
     }
 
+    /// What it tells, as those who listen hear it.
+    pub fn listen_in(&self) -> broadcast::Receiver<Value> {
+        self.shared.events.subscribe()
+    }
+
     /// Changes what there is as another client or a node would, without an event.
     pub fn quietly<R>(&self, act: impl FnOnce(&mut Swarm) -> R) -> R {
         act(&mut lock(&self.shared.swarm))

@@ -7,6 +7,7 @@ use swarmgate_testkit::cloudflare::{ACCOUNT, FakeCloudflare, TOKEN as CLOUDFLARE
 use swarmgate_testkit::engine::{FakeEngine, service};
 use swarmgate_testkit::peers;
 use swarmgate_testkit::process::Process;
+use tokio::sync::broadcast::error::RecvError;
 
 use crate::common::{Config, Gate, Home, Server, tables};
 
@@ -39,16 +40,16 @@ async fn the_api_keeps_what_its_document_promises() {
     let docker = format!("swarm = \"on\"\ncontainers = \"off\"\nhost = \"unix://{}\"", socket.display());
     home.write(&Config { docker, ..Config::of(format!("{rest}{}", tables(&[&survival]))) });
     let gate = home.start().await;
-    // Its nodes do as they are told.
+    // Its nodes do as they are told, at every change.
+    let mut changes = engine.listen_in();
     let nodes = tokio::spawn(async move {
-        loop {
+        while !matches!(changes.recv().await, Err(RecvError::Closed)) {
             engine.quietly(|swarm| {
                 for task in &mut swarm.tasks {
                     let runs = task["DesiredState"] == "running";
                     task["Status"]["State"] = if runs { "running" } else { "shutdown" }.into();
                 }
             });
-            tokio::time::sleep(Duration::from_millis(100)).await;
         }
     });
     ask(&gate, "", 20).await;

@@ -10,12 +10,18 @@ use tokio::net::TcpStream;
 
 use crate::site::Site;
 
-#[tokio::test]
-async fn the_example_stack_works_as_it_stands() {
-    let Some(mut site) = Site::without_gate(1, 1).await else { return };
-    site.lab.testserver_image("itzg/minecraft-server:latest").await;
+/// A Swarm whose gate will be the one of the example stack.
+async fn for_the_example() -> Option<Site> {
+    let mut site = Site::without_gate(1, 1).await?;
     site.gate = "minecraft_gate";
     site.control = site.lab.node(1).volume("minecraft_gate").join("control.sock");
+    Some(site)
+}
+
+#[tokio::test]
+async fn the_example_stack_works_as_it_stands() {
+    let Some(site) = for_the_example().await else { return };
+    site.lab.testserver_image("itzg/minecraft-server:latest").await;
     deploy(&site, "stack.yml").await;
     site.until_answering().await;
     assert!(!site.log().contains("data_dir /data is"), "its volume has a name: {}", site.log());
@@ -55,10 +61,8 @@ async fn the_example_stack_works_as_it_stands() {
 
 #[tokio::test]
 async fn servers_that_a_deploy_wakes_sleep_again() {
-    let Some(mut site) = Site::without_gate(1, 1).await else { return };
+    let Some(site) = for_the_example().await else { return };
     site.lab.testserver_image("itzg/minecraft-server:latest").await;
-    site.gate = "minecraft_gate";
-    site.control = site.lab.node(1).volume("minecraft_gate").join("control.sock");
     deploy(&site, "stack.yml").await;
     site.until_answering().await;
     let names = ["minecraft_survival", "minecraft_creative"];
@@ -88,9 +92,7 @@ async fn servers_that_a_deploy_wakes_sleep_again() {
 
 #[tokio::test]
 async fn the_api_of_the_example_is_for_those_with_a_token() {
-    let Some(mut site) = Site::without_gate(1, 1).await else { return };
-    site.gate = "minecraft_gate";
-    site.control = site.lab.node(1).volume("minecraft_gate").join("control.sock");
+    let Some(site) = for_the_example().await else { return };
     let directory = tempfile::tempdir().unwrap();
     for file in ["stack.yml", "api.yml"] {
         fs::copy(example(file), directory.path().join(file)).unwrap();
